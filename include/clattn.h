@@ -154,7 +154,9 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(ROPE, 30)                                                                                                        \
     X(FEATURES, 31)                                                                                                    \
     X(SSD, 32)                                                                                                         \
-    X(LACT, 33) /* a learner: its state is the weights of a network, which are trained by large batches of tokens */
+    X(LACT, 33) /* a learner: its state is the weights of a network, which are trained by large batches of tokens */   \
+    X(LOG_LINEAR_ATTN, 34)                                                                                             \
+    X(LOG_LINEAR_GATED_DELTA_RULE, 35)
 
 /* Differences from the original implementations:
  * DELTAFORMER      Without CLATTN_WITH_P, p is k, as in the paper. flash-linear-attention's code writes u by
@@ -456,7 +458,7 @@ typedef enum clattn_beta_map {
     X(BIAS, bias, 36, "[H,V]: added to what short_conv sums")                                                          \
     X(A_LOG, a_log, 37, "[H]: log of each head's rate in gate_map")                                                    \
     X(ATTN, attn, 38, "[B,H,T,T*n], of a list [B,H,T,TK]: the attention matrix, o = attn v")                           \
-    X(POSITION, position, 39, "[N]: i32, the position of each sequence's first token, for rope; without it 0")         \
+    X(POSITION, position, 39, "[N]: i32, the position of each sequence's first token, for rope or levels; else 0")     \
     X(OMEGA, omega, 40, "[H,m,V]: rows of features; m is K, and K/2 of those that come in pairs")                      \
     X(W0, w0, 41, "[N,H,F,K]: f32, weights of lact, f(x) = w1 (silu(w0 x) o (w2 x)), as they are at first")            \
     X(W1, w1, 42, "[N,H,V,F]: f32")                                                                                    \
@@ -470,7 +472,9 @@ typedef enum clattn_beta_map {
     X(MOMENTUM, momentum, 50, "[B,T,H]: its mean over a batch is the part of the previous step that a step keeps")     \
     X(ACCEPTED, accepted, 51, "[N]: i32, how many tokens of the previous call each sequence keeps; see state_window")  \
     X(NORMALIZERS, normalizers, 52, "[N,W,H,K]: the normalizers that belong to states")                                \
-    X(STABILIZERS, stabilizers, 53, "[N,W,H]: the stabilizers that belong to states")
+    X(STABILIZERS, stabilizers, 53, "[N,W,H]: the stabilizers that belong to states")                                  \
+    X(LEVELS, levels, 54, "[B,T,H,L]: f32, what each token weighs a level with: see levels")                           \
+    X(POSITION_OUT, final_position, 55, "[N]: i32, position after the last token; may be the same memory")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -571,7 +575,8 @@ typedef struct clattn_plan_desc {
      * on V; the local memory that a group needs may grow with K. Where a device has too little, plans are UNSUPPORTED,
      * and the log says how much it has: path_attn takes up to 256 channels in 32 KiB, and fewer than 1024 in 64. */
     int64_t key_dim, value_dim;
-    double scale;  /* multiplies q; 0: 1/sqrt(key_dim), but 1 for rwkv7, hgrn, lru, mamba and ssd */
+    double scale;  /* multiplies q; 0: 1/sqrt(key_dim), but 1 for rwkv7, hgrn, lru, mamba, ssd and the rules with
+                  * levels */
     double eps;    /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
     int32_t chunk; /* tokens of a chunk; 0: the device's best. Otherwise a hint: the nearest of 8, 16, 32 and 64 that
                     * the device supports is used, which clattn_plan_info reports */
@@ -696,6 +701,14 @@ typedef struct clattn_plan_desc {
      * mamba's dt with CLATTN_SOFTPLUS: a smaller one becomes step_min, a larger one step_max. The gradient by x of such
      * a step is 0. Mamba-2's time_step_limit (Dao and Gu 2024, arXiv:2405.21060). 0: no limit */
     double step_min, step_max;
+    /* log_linear_attn, log_linear_gated_delta_rule: Guo et al. 2025, arXiv:2506.04761. o_i = sum over j <= i of
+     * levels[i][l(i,j)] a_ij v_j, where a is the attention matrix of the rule without levels, and l(i,j) is 0 for j = i,
+     * else one more than the highest bit in which the positions of i and j differ. Keys of a level that does not exist
+     * are forgotten. A state has a matrix for each level, [N,H,L,K*V]: level b + 1 is used if bit b of position is set,
+     * and then has the last 2^b tokens before those of the lower bits. initial_state comes with position, the number of
+     * tokens before the call, and final_state with final_position; with CLATTN_WITH_STATE_INDICES both are in the pool.
+     * Not with intermediate states. 1 to 32, at least log2 of seq_len, rounded up, plus 1; 0: that many */
+    int32_t levels;
 } clattn_plan_desc;
 
 /* Completes a desc: copies it to *full with every default filled in, and checks it. INVALID_ARGUMENT, INVALID_DESC. log

@@ -39,7 +39,7 @@ def is_cl(x):
 @functools.lru_cache(maxsize=None)
 def numpy_type(dtype):
     import numpy
-    name = NAMES[dtype]
+    name = NAMES.get(dtype, dtype)
     if name != "bfloat16":
         return numpy.dtype(name)
     try:
@@ -109,10 +109,10 @@ def array(name, x):
 
 
 def empty(like, name, shape, dtype):
-    """An array of the kind of `like`, filled with nothing."""
+    """An array of the kind of `like`, filled with nothing; dtype is a clattn_dtype or the name of an integer type."""
     if is_tensor(like):
         torch = _torch()
-        return Array(name, torch.empty(shape, dtype=getattr(torch, NAMES[dtype])))
+        return Array(name, torch.empty(shape, dtype=getattr(torch, NAMES.get(dtype, dtype))))
     import numpy
     return Array(name, numpy.empty(shape, dtype=numpy_type(dtype)))
 

@@ -85,7 +85,7 @@ def _made_by(rule, values, options, requested, direction):
             tuple(map(int, x.shape))
         return dims
 
-    return {name: like.new_empty(symbolic(name, dims), dtype=getattr(torch, _arrays.NAMES[dtype]))
+    return {name: like.new_empty(symbolic(name, dims), dtype=getattr(torch, _arrays.NAMES.get(dtype, dtype)))
             for _, name, dims, dtype in prepared.outputs}
 
 

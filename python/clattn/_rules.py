@@ -14,7 +14,7 @@ from ._plan import run
 
 # Dims of operands, by the letters of the table, and the fields of a desc that they fill
 _FIELDS = {"B": "batch", "T": "seq_len", "H": "heads", "HQ": "qk_heads", "HK": "kv_heads", "TK": "kv_len", "K": "key_dim",
-           "V": "value_dim", "W": "taps", "F": "hidden_dim"}
+           "V": "value_dim", "W": "taps", "F": "hidden_dim", "L": "levels"}
 _SIZES = set(_FIELDS.values()) | {"sequences", "state_slots", "rule", "dtype", "gate_dtype", "flags", "pass", "mode",
                                   "operand_type_count", "operand_types"}
 _MOST_PREPARED = 1024
@@ -34,6 +34,7 @@ class Rule:
         by_key = [(option.get("flag") or option["field"], option) for option in row["options"]]
         shown = {key: c.options[key].get("operand") for key, _ in by_key}
         self.by_operand = {operand: key for key, operand in shown.items() if operand}
+        self.states = {tensor["before"] for tensor in row["state"] if not tensor["required"]}
         self.words = {}  # the keyword of each option that no operand says: its key
         for key, option in by_key:
             if shown[key] or key in _SIZES - _KEPT or option["name"] in ("varlen", "cu_seqlens", "final_state", "initial_state"):
@@ -89,9 +90,9 @@ class Rule:
         if desc.kv_heads and "q" in arrays and "HK" not in "".join(o["shape"] for o in self.inputs):
             desc.qk_heads = desc.heads = arrays["q"].shape[2]
         for operand in self.inputs:
-            array = arrays.get(operand["name"])
-            if array is not None and self.by_operand.get(operand["name"]):
-                desc.flags |= c.flags[self.by_operand[operand["name"]]]
+            flag = "CLATTN_INITIAL_STATE" if operand["name"] in self.states else self.by_operand.get(operand["name"])
+            if arrays.get(operand["name"]) is not None and flag:
+                desc.flags |= c.flags[flag]
         self._types(desc, arrays)
         self._indices(desc, arrays)
         if "final_state" in requested:
@@ -165,6 +166,7 @@ class _Prepared:
     def __init__(self, rule, desc, arrays):
         self.desc, self.key, self.inputs, described = desc, bytes(desc), [], []
         names = {c.ids[o["name"]]: o["name"] for o in rule.row["operands"]}
+        integers = {o["name"] for o in rule.row["operands"] if o["storage"] == "i32"}
         names.update({c.GRADIENTS + number: f"d_{name}" for number, name in list(names.items())})
         for number, name in names.items():
             info = c.describe(desc, number)
@@ -175,7 +177,7 @@ class _Prepared:
                 continue
             dims, dtype, size, output = info
             if output:
-                described.append((number, name, dims, dtype, size))
+                described.append((number, name, dims, "int32" if name in integers else dtype, size))
                 continue
             if name not in arrays:
                 raise TypeError(f"{rule.name}: {name} is missing")

@@ -130,6 +130,12 @@ static const struct {
       .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
       .gate_map = CLATTN_GATE_MAP_SOFTPLUS,
       .beta_map = CLATTN_BETA_SOFTPLUS}},
+    {"softplus a_log dt_bias, sigmoid",
+     {.rule = CLATTN_LOG_LINEAR_GATED_DELTA_RULE,
+      .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
+      .gate_map = CLATTN_GATE_MAP_SOFTPLUS,
+      .beta_map = CLATTN_BETA_SIGMOID}},
+    {"reversed", {.rule = CLATTN_LOG_LINEAR_ATTN, .flags = CLATTN_REVERSED}},
     {"softplus dt_bias d z",
      {.rule = CLATTN_MAMBA, .flags = CLATTN_SOFTPLUS | CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z}},
     {"complex d", {.rule = CLATTN_MAMBA, .flags = CLATTN_COMPLEX | CLATTN_WITH_D}},
@@ -225,10 +231,21 @@ static int is_learner(clattn_rule rule)
     return rule_get(rule) != NULL && rule_get(rule)->op == OP_LEARNER;
 }
 
-/* Makes the hidden width differ from the keys' and the batches several. */
+static int has_levels(clattn_rule rule)
+{
+    return rule_get(rule) != NULL && rule_has_levels(rule_get(rule));
+}
+
+/* Makes the hidden width differ from the keys' and the batches several; more levels than the tokens of a call need. */
 static void make_awkward(clattn_plan_desc *desc)
 {
-    enum { WIDER = 8, FEW = 16 };
+    enum { WIDER = 8, FEW = 16, MORE_LEVELS = 4 };
+
+    if (has_levels(desc->rule) && desc->levels == 0) {
+        desc->levels = MORE_LEVELS;
+        while ((int64_t)1 << (desc->levels - MORE_LEVELS) < desc->seq_len)
+            desc->levels++;
+    }
 
     if (!is_learner(desc->rule))
         return;

@@ -51,6 +51,23 @@ static void fit_attn(clattn_plan_desc *desc, const struct rule *rule)
         desc->flags &= ~CLATTN_WITH_ATTN;
 }
 
+/* States of levels are not returned on the way. Their position comes with the initial state; in a pool it is of no use
+ * for rope. */
+static void fit_levels(clattn_plan_desc *desc, const struct rule *rule)
+{
+    const uint64_t turns = CLATTN_WITH_ROPE | CLATTN_INTERLEAVED | CLATTN_TURNED_BACK;
+
+    if (!rule_has_levels(rule))
+        return;
+    desc->state_window = desc->state_every = 0;
+    desc->flags &= ~(CLATTN_WITH_ACCEPTED | CLATTN_WITH_POSITION);
+    if (!(desc->flags & CLATTN_WITH_STATE_INDICES) || !(desc->flags & CLATTN_INITIAL_STATE))
+        return;
+    desc->flags &= ~turns;
+    desc->rope_base = 0;
+    desc->rope_dim = 0;
+}
+
 static void fit_list(clattn_plan_desc *desc, const struct rule *rule)
 {
     if (!rule_has_list(rule))
@@ -64,8 +81,8 @@ static void fit_list(clattn_plan_desc *desc, const struct rule *rule)
 
 void check_fit(clattn_plan_desc *desc)
 {
-    static void (*const fits[])(clattn_plan_desc * desc, const struct rule *rule) = {fit_channels, fit_pairs,
-                                                                                     fit_learner, fit_attn, fit_list};
+    static void (*const fits[])(clattn_plan_desc * desc, const struct rule *rule) = {
+        fit_channels, fit_pairs, fit_learner, fit_attn, fit_levels, fit_list};
     const struct rule *rule = rule_get(desc->rule);
 
     for (size_t i = 0; i < sizeof fits / sizeof *fits && rule != NULL; i++)

@@ -157,6 +157,12 @@ static double draw_speed(const struct source *source, int64_t i)
     return hard_kind(source, i) < 8 ? 0 : 0.1 * uniform(source, i);
 }
 
+/* Weights of levels: softplus of a normal number. Hard ones are 0. */
+static double draw_level(const struct source *source, int64_t i)
+{
+    return hard_kind(source, i) < 4 ? 0 : log1p(exp(draw_normal(source, i)));
+}
+
 static double draw_state(const struct source *source, int64_t i)
 {
     return 0.5 * draw_normal(source, i);
@@ -359,6 +365,14 @@ static void fill_lengths(const struct check_tensor *tensor, const struct source 
     }
 }
 
+/* A position for rope, or one up to which a state has levels. */
+static int32_t draw_position(const struct source *source, int64_t n)
+{
+    const int32_t levels = source->desc->levels;
+
+    return (int32_t)(levels != 0 ? uniform(source, n) * ldexp(1, levels - 1) : (uniform(source, n) - 0.25) * 0x1p24);
+}
+
 /* Fills an operand of whole numbers. Returns whether it is one. */
 static int fill_index(const struct check_tensor *tensor, enum numbers numbers, const struct source *source,
                       const int64_t *cu_seqlens)
@@ -372,7 +386,7 @@ static int fill_index(const struct check_tensor *tensor, enum numbers numbers, c
     for (int64_t n = 0; numbers == NUMBERS_SLOTS && n < tensor->info.dims[0]; n++)
         ((int32_t *)tensor->data)[n] = (int32_t)((n + 1) % tensor->info.dims[0]);
     for (int64_t n = 0; numbers == NUMBERS_POSITIONS && n < tensor->info.dims[0]; n++)
-        ((int32_t *)tensor->data)[n] = (int32_t)((uniform(source, n) - 0.25) * 0x1p24);
+        ((int32_t *)tensor->data)[n] = draw_position(source, n);
     for (int64_t n = 0; numbers == NUMBERS_COUNTS && n < tensor->info.dims[0]; n++)
         ((int32_t *)tensor->data)[n] = (int32_t)((n + 1) % (source->desc->state_window + 2));
     return numbers == NUMBERS_SLOTS || numbers == NUMBERS_COUNTS || numbers == NUMBERS_CUTS ||

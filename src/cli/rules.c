@@ -57,9 +57,9 @@ struct summary {
 /* The name that users see for a dim. */
 static const char *letter_name(const char *letter)
 {
-    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"E", "TK"},    {"Y", "HK"},
-                                           {"G", "H"},  {"L", "HQ"},  {"Z", "K*V"}, {"U", "V/2"},   {"J", "W"},
-                                           {"R", "W"},  {"F", "m"},   {"D", "F"},   {"A", "W*taps"}};
+    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"E", "TK"},     {"Y", "HK"},
+                                           {"G", "H"},  {"L", "HQ"},  {"Z", "K*V"}, {"U", "V/2"},    {"J", "W"},
+                                           {"R", "W"},  {"F", "m"},   {"D", "F"},   {"A", "W*taps"}, {"I", "L"}};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (*letter == *names[i][0])

@@ -85,10 +85,37 @@ static clattn_status check_channels(const clattn_plan_desc *desc, const struct r
     return CLATTN_SUCCESS;
 }
 
+/* The fewest levels that the tokens of one call from position 0 need. */
+static int32_t least_levels(int64_t tokens)
+{
+    int32_t levels = 1;
+
+    while (levels < 62 && (int64_t)1 << (levels - 1) < tokens)
+        levels++;
+    return levels;
+}
+
+static clattn_status check_levels(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    const int32_t least = rule_has_levels(rule) ? least_levels(desc->seq_len) : 0;
+
+    if (!rule_has_levels(rule))
+        return CLATTN_SUCCESS;
+    if (desc->levels < least)
+        return FAIL(log, INVALID_DESC, "%s: levels is %d, expected %d or more for seq_len %lld", rule->name,
+                    (int)desc->levels, (int)least, (long long)desc->seq_len);
+    if ((desc->flags & CLATTN_WITH_POSITION) && !(desc->flags & CLATTN_INITIAL_STATE))
+        return FAIL(log, INVALID_DESC, "%s: position is a part of initial_state, which is absent", rule->name);
+    if ((desc->flags & CLATTN_WITH_POSITION) && (desc->flags & CLATTN_WITH_STATE_INDICES))
+        return FAIL(log, INVALID_DESC, "%s: rope with state_indices, by which position is in the pool", rule->name);
+    return CLATTN_SUCCESS;
+}
+
 /* Heads may share either queries and keys, or states. */
 static clattn_status check_state(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     TRY(check_slots(desc, log));
+    TRY(check_levels(desc, rule, log));
     TRY(check_pass(desc, rule, log));
     TRY(check_snapshots(desc, rule, log));
     if ((desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL)) && (desc->flags & CLATTN_WITH_ATTN))
@@ -108,6 +135,10 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
     if (!rule_has_keys(rule) && desc->key_dim == 0)
         desc->key_dim = 1;
+    if (rule_has_levels(rule) && desc->levels == 0)
+        desc->levels = least_levels(desc->seq_len);
+    if (rule_has_levels(rule) && (desc->flags & CLATTN_WITH_ROPE) && (desc->flags & CLATTN_INITIAL_STATE))
+        desc->flags |= CLATTN_WITH_POSITION; /* it is there for the state */
 }
 
 static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)

@@ -166,6 +166,14 @@ static const struct rule rules[RULE_COUNT] = {
     [CLATTN_FEATURES] = { "features", "performer hedgehog", PIECE_OF(FEATURES, none), 1,
         "o = e^(y - |v|^2/2), y = omega v; or [sin y, cos y], [softmax y, softmax -y]",
         "Choromanski et al. 2020, Rethinking Attention with Performers, arXiv:2009.14794", .default_eps = 1e-4 },
+    [CLATTN_LOG_LINEAR_ATTN] = { "log_linear_attn", "log_linear_mamba2",
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, LEVELS, levels), 1,
+        "S_l = e^g S_l for each level l; S_0 = k v^T; o = sum_l levels_l S_l^T q; levels merge as a binary counter",
+        "Guo et al. 2025, Log-Linear Attention, arXiv:2506.04761" },
+    [CLATTN_LOG_LINEAR_GATED_DELTA_RULE] = { "log_linear_gated_delta_rule", "log_linear_gated_deltanet",
+        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  LEVELS, levels), 1,
+        "S_l = e^g S_l, S_l -= beta k (S_l^T k)^T for each level l; S_0 = beta k v^T; o = sum_l levels_l S_l^T q; "
+        "levels merge as a binary counter", "Guo et al. 2025, Log-Linear Attention, arXiv:2506.04761" },
     [CLATTN_LACT] = { "lact", "", LEARNER(network), 1,
         "o = w1 (silu(w0 q) o (w2 q)); after a batch w += sum of lr d(v.w1 (silu(w0 k) o (w2 k)))/dw, rows rescaled",
         "Zhang et al. 2025, Test-Time Training Done Right, arXiv:2505.23884" },
@@ -248,6 +256,11 @@ int read_is_before(enum read read)
 int rule_has_list(const struct rule *rule)
 {
     return read_words[rule->read].list;
+}
+
+int rule_has_levels(const struct rule *rule)
+{
+    return rule->read == READ_LEVELS;
 }
 
 int rule_has_keys(const struct rule *rule)
@@ -380,7 +393,8 @@ static int forward_operands(const clattn_plan_desc *desc, const struct rule *rul
         {matrix && (desc->flags & CLATTN_WITH_STATE_INDICES), ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
         {(desc->flags & CLATTN_CU_SEQLENS_KV) != 0, ROW(OP(SEQLENS_KV), "P", STORE_INDEX, CUTS_KV)},
-        {(desc->flags & CLATTN_WITH_POSITION) != 0, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
+        {(desc->flags & CLATTN_WITH_POSITION) && !rule_has_levels(rule), /* whose state has it */
+         ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
         {(desc->flags & CLATTN_WITH_KV_LENS) != 0, ROW(OP(KV_LENS), "N", STORE_LENGTH, LENGTHS)},
         {(desc->flags & CLATTN_WITH_SINK) != 0, ROW(OP(SINK), "H", STORE_STATE, LOGIT)},
         {(desc->flags & CLATTN_WITH_WRITTEN) != 0, ROW(OP(WRITTEN), "BXYV", STORE_DATA, WRITTEN)},
@@ -505,5 +519,5 @@ int operand_is_snapshots(const struct operand_row *row)
 int operand_is_index(clattn_operand_id id)
 {
     return id == CLATTN_SEQLENS || id == CLATTN_SEQLENS_KV || id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES ||
-           id == CLATTN_POSITION || id == CLATTN_ACCEPTED;
+           id == CLATTN_POSITION || id == CLATTN_POSITION_OUT || id == CLATTN_ACCEPTED;
 }

@@ -121,7 +121,8 @@ enum storage { STORE_DATA, STORE_GATE, STORE_MATRIX, STORE_STATE, STORE_INDEX, S
     X(RATE, rate, -1, 1, 0)                                                                                            \
     X(ANGLE, normal, -1, 2, 0)                                                                                         \
     X(WEIGHT, key, -2, 4, 1)                                                                                           \
-    X(SPEED, speed, 0, 0.1, 0)
+    X(SPEED, speed, 0, 0.1, 0)                                                                                         \
+    X(LEVEL, level, 0.5, 1, 0)
 
 enum numbers {
 #define NUMBERS_ENUM(KIND, ...) NUMBERS_##KIND,
@@ -142,7 +143,8 @@ enum numbers {
  * X = tokens of keys, E = the last of them, whose keys are not carried;
  * Y and G = kv_heads, of a list and of states, L = the smaller of G and Q;
  * J = R = taps, as inner and as outer dimension, A = their product with W;
- * C = the tokens that an output combines: X for a list, else S; F = rows of omega, D = hidden_dim. */
+ * C = the tokens that an output combines: X for a list, else S; F = rows of omega, D = hidden_dim,
+ * I = levels. */
 struct operand_row {
     clattn_operand_id id;
     const char *dims;
@@ -162,6 +164,8 @@ const char *erase_name(enum erase erase);
 int read_is_before(enum read read);
 /* Whether the rule's state is its list of keys and values, not a matrix. */
 int rule_has_list(const struct rule *rule);
+/* Whether the rule has a state for each level, which a query weighs. */
+int rule_has_levels(const struct rule *rule);
 /* Whether the rule has queries and keys. A mixer without them has a state of one channel, and both are 1. */
 int rule_has_keys(const struct rule *rule);
 /* Whether key_dim means anything for the rule. If not, it is 1. */

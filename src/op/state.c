@@ -16,6 +16,11 @@
 #define STABILIZER                                                                                                     \
     { "stabilizer", OP(STABILIZER_IN), OP(STABILIZER_OUT), OP(STABILIZERS), DIMS("G"), NO_DIMS, DIMS("WG"),            \
       STORE_STATE, NUMBERS_STABILIZER, 0, 0 }
+#define LEVELS                                                                                                         \
+    { "state", OP(STATE_IN), OP(STATE_OUT), NO_OPERAND, DIMS("GIZ"), NO_DIMS, NO_DIMS, STORE_MATRIX, NUMBERS_STATE, 0, 0 }
+#define POSITION                                                                                                       \
+    { "position", OP(POSITION), OP(POSITION_OUT), NO_OPERAND, DIMS(""), NO_DIMS, NO_DIMS, STORE_LENGTH,                \
+      NUMBERS_POSITIONS, 0, 0 }
 #define INPUTS                                                                                                         \
     { "state", OP(STATE_IN), OP(STATE_OUT), OP(STATES), DIMS("RHV"), NO_DIMS, DIMS("AHV"), STORE_MATRIX,               \
       NUMBERS_STATE, 0, 0 }
@@ -28,6 +33,7 @@ const struct state_tensor state_none[] = { END };
 const struct state_tensor state_matrix[] = { MATRIX, END };
 const struct state_tensor state_normalized[] = { MATRIX, NORMALIZER(CLATTN_NORMALIZE), END };
 const struct state_tensor state_stabilized[] = { MATRIX, NORMALIZER(0), STABILIZER, END };
+const struct state_tensor state_levels[] = { LEVELS, POSITION, END };
 const struct state_tensor state_inputs[] = { INPUTS, END };
 const struct state_tensor state_network[] = {
     WEIGHT("w0", W0, FINAL_W0, "HDK"), WEIGHT("w1", W1, FINAL_W1, "HVD"), WEIGHT("w2", W2, FINAL_W2, "HDK"), END };

@@ -23,9 +23,10 @@ struct state_tensor {
 };
 
 /* Lists for the rows of the rule table: no state; S; S and, with normalize, its normalizer; S, normalizer and
- * stabilizer; the inputs of a convolution; the weights of a network. */
-extern const struct state_tensor state_none[], state_matrix[], state_normalized[], state_stabilized[], state_inputs[],
-    state_network[];
+ * stabilizer; an S for each level, and the number of tokens so far; the inputs of a convolution; the weights of a
+ * network. */
+extern const struct state_tensor state_none[], state_matrix[], state_normalized[], state_stabilized[], state_levels[],
+    state_inputs[], state_network[];
 
 /* Lists the operands of a completed desc that hold its state. Returns their number. */
 int state_operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT]);

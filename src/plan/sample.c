@@ -173,7 +173,7 @@ static clattn_status make_twin(struct sample *sample, const struct operand_row *
         draw_counts(twin);
     else if (operand_is_snapshots(row) || operand_is_optional(row)) /* not all are written, or what is there counts */
         memset(twin->narrow, 0, twin->bytes), memset(twin->wide, 0, (size_t)twin->count * sizeof(float));
-    else if (is_index)
+    else if (row->numbers == NUMBERS_CUTS || row->numbers == NUMBERS_CUTS_KV)
         draw_cuts(row->numbers == NUMBERS_CUTS ? problem->desc.seq_len : problem->desc.kv_len, twin);
     else if (row->numbers != NUMBERS_WRITTEN)
         draw(sample, row, twin);
@@ -268,7 +268,7 @@ static clattn_status judge_twin(const struct sample *sample, struct twin *twin, 
     if (twin->buffer == NULL)
         return CLATTN_SUCCESS;
     TRY(opencl_read(&sample->plan->log, cl, sample->queue, twin->buffer, 0, twin->bytes + GUARD_BYTES, twin->narrow));
-    if (!is_untouched(twin) || (is_output && !is_close(twin, &sample->plan->problem.desc)))
+    if (!is_untouched(twin) || (is_output && twin->wide != NULL && !is_close(twin, &sample->plan->problem.desc)))
         *verdict = -1;
     return CLATTN_SUCCESS;
 }

@@ -10,8 +10,10 @@ struct head {
     const struct task *task;
     int64_t sequence, state, batch, head, key_head, first, tokens; /* state: its place in the pool, -1 for none */
     int64_t K, V;
-    int units;     /* v are unit vectors, V the sequence's rows: what is read are rows of attn */
-    double *S, *z; /* [K][V], [K]: z of normalize, n of mlstm */
+    int units;              /* v are unit vectors, V the sequence's rows: what is read are rows of attn */
+    int64_t levels;         /* states; 1 unless the rule has levels */
+    uint32_t position;      /* with levels: the tokens before the one at hand */
+    double *states, *S, *z; /* [levels][K][V]; the state at hand; [K]: z of normalize, n of mlstm */
     double m;
     double *q, *k, *p, *e, *decay, *value_decay, *x, *pS, *o, *step;
 };

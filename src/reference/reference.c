@@ -29,17 +29,11 @@ static void add_outer(struct head *head, const double *column, const double *row
             head->S[n * head->V + c] += sign * column[n] * row[c];
 }
 
-/* One write: decay and erase in the rule's order, write. */
-static void update(struct head *head, int64_t row, int64_t first, int decays)
+/* Decay and erase in the rule's order. */
+static void keep(struct head *head, int64_t row, int64_t first, int decays)
 {
     const struct rule *rule = head->task->problem->rule;
-    double strength;
 
-    head_load_key(head, CLATTN_K, row, first, head->key_head, head->k);
-    strength = head_load_write(head, row, first);
-    for (int64_t c = 0; c < head->V; c++)
-        head->x[c] *= strength;
-    head_load_erase(head, row, first, strength);
     if (rule->order == ERASE_FIRST)
         read_state(head, head->p, head->pS);
     if (decays)
@@ -48,6 +42,22 @@ static void update(struct head *head, int64_t row, int64_t first, int decays)
         read_state(head, head->p, head->pS);
     if (rule->erase != ERASE_NONE)
         add_outer(head, head->e, head->pS, -1);
+}
+
+/* One write: all states decay and are erased from, the first one is written to. */
+static void update(struct head *head, int64_t row, int64_t first, int decays)
+{
+    double strength;
+
+    head_load_key(head, CLATTN_K, row, first, head->key_head, head->k);
+    strength = head_load_write(head, row, first);
+    for (int64_t c = 0; c < head->V; c++)
+        head->x[c] *= strength;
+    head_load_erase(head, row, first, strength);
+    for (int64_t level = head->levels; level-- > 0;) {
+        head->S = head->states + level * head->K * head->V;
+        keep(head, row, first, decays);
+    }
     add_outer(head, head->k, head->x, 1);
     for (int64_t n = 0; n < head->K; n++)
         head->z[n] += strength * head->k[n];
@@ -70,11 +80,42 @@ static void read_bonus(struct head *head, int64_t token)
         head->o[c] += bonus * head->x[c];
 }
 
+/* o = sum of weight S^T q over the states of all levels. */
+static void read_levels(struct head *head, int64_t token, int64_t h)
+{
+    memset(head->o, 0, (size_t)head->V * sizeof *head->o);
+    for (int64_t level = head->levels; level-- > 0;) {
+        const double weight = head_element(head, CLATTN_LEVELS, token, head->first, h, level);
+        head->S = head->states + level * head->K * head->V;
+        read_state(head, head->q, head->pS);
+        for (int64_t c = 0; c < head->V; c++)
+            head->o[c] += weight * head->pS[c];
+    }
+}
+
+/* The token is one more of those before: the levels up to the lowest bit of their number become one. */
+static void merge_levels(struct head *head)
+{
+    const int64_t size = head->K * head->V;
+    int64_t merged = 1;
+
+    head->position++;
+    while (merged < head->levels && !(head->position >> (merged - 1) & 1))
+        merged++;
+    for (int64_t level = 0; level < merged; level++) {
+        double *S = head->states + level * size, *to = head->states + merged * size;
+        for (int64_t i = 0; i < size && merged < head->levels; i++)
+            to[i] += S[i];
+        memset(S, 0, (size_t)size * sizeof *S);
+    }
+}
+
 /* o, of the state before the token's writes or after them. */
-static void read_query(struct head *head, int64_t token)
+static void read_query(struct head *head, int64_t token, int64_t h)
 {
     switch (head->task->problem->rule->read) {
     case READ_BONUS: read_bonus(head, token); return;
+    case READ_LEVELS: read_levels(head, token, h); return;
     case READ_SOFTMAX: /* list.c */
     case READ_AFTER:
     case READ_STATE:
@@ -140,7 +181,7 @@ static void read_token(struct head *head, int64_t token, int64_t h)
         head->q[n] *= problem->desc.scale;
     if (problem->desc.flags & CLATTN_COMPLEX)
         double_conjugate(head->q, head->K);
-    read_query(head, token);
+    read_query(head, token, h);
     finish(head, token);
     store_row(head, token, h, denominator(head));
 }
@@ -158,6 +199,8 @@ static void run_token(struct head *head, int64_t token)
         update(head, token * steps + step, head->first * steps, step == 0);
     for (int64_t n = 0; n < reads && !before && !whole; n++)
         read_token(head, token, head_of_read(head, n));
+    if (rule_has_levels(problem->rule))
+        merge_levels(head);
 }
 
 /* Where all tokens read the state after the last */
@@ -174,13 +217,13 @@ static void walk(struct head *head, double *memory)
 {
     double **parts[] = {&head->z, &head->q, &head->k, &head->p, &head->e, &head->decay};
     double **value_parts[] = {&head->value_decay, &head->x, &head->pS, &head->o, &head->step};
-    int64_t K = head->K, V = head->V;
+    int64_t K = head->K, V = head->V, size = head->levels * K * V;
 
-    head->S = memory;
+    head->S = head->states = memory;
     for (int i = 0; i < 6; i++)
-        *parts[i] = memory + K * V + i * K;
+        *parts[i] = memory + size + i * K;
     for (int i = 0; i < 5; i++)
-        *value_parts[i] = memory + K * V + 6 * K + i * V;
+        *value_parts[i] = memory + size + 6 * K + i * V;
     head_begin(head);
     for (int64_t token = 0; token < head->tokens; token++) {
         run_token(head, token);
@@ -200,6 +243,7 @@ static void run_head(void *user, int64_t job)
                         .head = job % heads,
                         .K = desc->key_dim,
                         .V = desc->value_dim,
+                        .levels = rule_has_levels(task->problem->rule) ? desc->levels : 1,
                         .units = task->units};
     double *memory;
 
@@ -207,7 +251,7 @@ static void run_head(void *user, int64_t job)
     head_place(&head);
     if (head.units)
         head.V = head.tokens * desc->steps;
-    memory = calloc((size_t)(head.K * head.V + 6 * head.K + 5 * head.V), sizeof *memory);
+    memory = calloc((size_t)(head.levels * head.K * head.V + 6 * head.K + 5 * head.V), sizeof *memory);
     if (memory == NULL) {
         atomic_store(&task->out_of_memory, 1);
         return;
@@ -251,6 +295,7 @@ clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_s
     for (task.units = (problem.desc.flags & CLATTN_WITH_ATTN) != 0; task.units >= 0; task.units--)
         parallel_for(task.extent.sequences * problem_work_heads(&problem), job_of(problem.rule), &task);
     task.units = 0;
+    task_move_positions(&task);
     if (problem.desc.flags & CLATTN_CARRY)
         parallel_for(task.extent.sequences * problem.desc.kv_heads, list_carry, &task);
     if (atomic_load(&task.out_of_memory))

@@ -2,6 +2,7 @@
 #include "reference/head.h"
 
 #include <math.h>
+#include <string.h>
 
 void head_place(struct head *head)
 {
@@ -41,9 +42,28 @@ static int64_t state_at(const struct head *head, const struct tensor *tensor, in
 
 static void store_matrix(const struct head *head, const struct tensor *S, int64_t at)
 {
-    for (int64_t n = 0; n < head->K && S->data != NULL; n++)
-        for (int64_t c = 0; c < head->V; c++)
-            number_store(S->dtype, S->data, at + inner_index(head, n, c), head->S[n * head->V + c]);
+    const int64_t size = head->K * head->V;
+
+    for (int64_t level = 0; level < head->levels && S->data != NULL; level++)
+        for (int64_t i = 0; i < size; i++)
+            number_store(S->dtype, S->data, at + level * size + inner_index(head, i / head->V, i % head->V),
+                         head->states[level * size + i]);
+}
+
+/* S at the beginning. Of levels those that have tokens; the others are empty, whatever the caller's memory holds. */
+static void load_matrix(struct head *head, const struct tensor *S, int64_t at)
+{
+    const int whole = !rule_has_levels(head->task->problem->rule);
+    const int64_t size = head->K * head->V;
+
+    for (int64_t level = 0; level < head->levels; level++) {
+        const int has = whole || (level > 0 && (head->position >> (level - 1) & 1));
+        for (int64_t i = 0; i < size; i++)
+            head->states[level * size + i] =
+                has && S->data != NULL
+                    ? number_load(S->dtype, S->data, at + level * size + inner_index(head, i / head->V, i % head->V))
+                    : 0;
+    }
 }
 
 static void store_sums(const struct head *head, const struct tensor *z, int64_t at)
@@ -72,6 +92,16 @@ void head_leave(const struct head *head, int64_t tokens)
     store_stabilizer(head, m, state_at(head, m, state, number));
 }
 
+/* The position of a sequence's first token, of levels. */
+static uint32_t first_position(const struct head *head)
+{
+    const struct tensor *position = head_tensor(head, CLATTN_POSITION);
+
+    return position->data != NULL && head->state >= 0
+               ? (uint32_t)number_index(position->data, position->view.offset + head->state, 0)
+               : 0;
+}
+
 void head_begin(struct head *head)
 {
     const struct tensor *S = head_tensor(head, CLATTN_STATE_IN);
@@ -80,14 +110,13 @@ void head_begin(struct head *head)
     int64_t number = task_start(head->task, head->sequence);
     int has_state = head->state >= 0 && number >= 0;
 
-    for (int64_t n = 0; n < head->K; n++) {
+    for (int64_t n = 0; n < head->K; n++)
         head->z[n] =
             has_state && z->data ? number_load(CLATTN_F32, z->data, state_at(head, z, head->state, number) + n) : 0;
-        for (int64_t c = 0; c < head->V; c++) {
-            int64_t at = state_at(head, S, head->state, number) + inner_index(head, n, c);
-            head->S[n * head->V + c] = has_state && S->data && !head->units ? number_load(S->dtype, S->data, at) : 0;
-        }
-    }
+    if (rule_has_levels(head->task->problem->rule) && !head->units)
+        head->position = first_position(head);
+    if (has_state && !head->units)
+        load_matrix(head, S, state_at(head, S, head->state, number));
     head->m = has_state && m->data ? number_load(CLATTN_F32, m->data, state_at(head, m, head->state, number))
                                    : (double)-INFINITY;
 }
@@ -103,4 +132,19 @@ void head_end(const struct head *head)
     store_matrix(head, S, state_at(head, S, head->state, 0));
     store_sums(head, z, state_at(head, z, head->state, 0));
     store_stabilizer(head, m, state_at(head, m, head->state, 0));
+}
+
+void task_move_positions(const struct task *task)
+{
+    const struct tensor *to = &task->tensors[CLATTN_POSITION_OUT];
+
+    for (int64_t n = 0; n < task->extent.sequences && to->data != NULL; n++) {
+        struct head head = {.task = task, .sequence = n};
+        int32_t position;
+        head_place(&head);
+        position = (int32_t)(first_position(&head) + (uint32_t)head.tokens);
+        if (head.state >= 0)
+            memcpy((char *)to->data + (to->view.offset + head.state) * (int64_t)sizeof position, &position,
+                   sizeof position);
+    }
 }

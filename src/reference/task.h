@@ -37,6 +37,10 @@ int64_t task_snapshot(const struct task *task, int64_t tokens, int64_t done);
 /* log(1 + e^x) within the desc's limits of steps, and whether it is at one of them. */
 double task_step(const clattn_plan_desc *desc, double x);
 int task_step_is_limited(const clattn_plan_desc *desc, double step);
+
+/* After all jobs: writes the positions after the sequences, of levels. The memory may be that of the positions before. */
+void task_move_positions(const struct task *task);
+
 /* The log-decay of a gate's number x with its bias, for that e^a_log. */
 double task_gate(const clattn_plan_desc *desc, double x, double rate);
 /* Its derivatives by x and by a_log. */

@@ -84,7 +84,7 @@ static int has_operand(const struct problem *problem, clattn_operand_id id)
 }
 
 /* If query heads share a state, each iteration of the reads' loop handles one query head of each state. This is the
- * slice of q or o that it sees. */
+ * slice of q, levels or o that it sees. */
 static int read_slice(const struct builder *b, int base)
 {
     const clattn_plan_desc *desc = &b->outer->desc;
@@ -102,6 +102,12 @@ static int read_slice(const struct builder *b, int base)
     return ir_tensor(b->ir, &slice);
 }
 
+/* Whether the operand has a row for each head that reads, and not for each state. */
+static int has_row_of_read(clattn_operand_id id)
+{
+    return id == CLATTN_Q || id == CLATTN_LEVELS || id == CLATTN_O || id == CLATTN_ATTN;
+}
+
 int build_operand(struct builder *b, clattn_operand_id id)
 {
     int *tensor = &b->operands[id];
@@ -113,7 +119,7 @@ int build_operand(struct builder *b, clattn_operand_id id)
                                                        .home = IR_OPERAND,
                                                        .element = (int)dtype_size(b->outer->types[id]),
                                                        .operand = (int)id});
-        if (b->reads_loop != IR_NONE && !b->ir->failed && (id == CLATTN_Q || id == CLATTN_O || id == CLATTN_ATTN))
+        if (b->reads_loop != IR_NONE && !b->ir->failed && has_row_of_read(id))
             *tensor = read_slice(b, *tensor);
     }
     return *tensor;
@@ -214,6 +220,8 @@ static const struct {
     {"shift", CLATTN_BIAS},
     {"a_log", CLATTN_A_LOG},
     {"position", CLATTN_POSITION},
+    {"final_position", CLATTN_POSITION_OUT},
+    {"levels", CLATTN_LEVELS},
     {"omega", CLATTN_OMEGA},
     {"w0", CLATTN_W0},
     {"w1", CLATTN_W1},

@@ -5,7 +5,7 @@
  *
  * A group of prepare computes one chunk of one head. A group of scan computes block_v value columns of one head of one
  * sequence, and keeps that state in local memory. What prepare stores for a chunk is its record. */
-#include "solve/state_tile.h"
+#include "solve/chunk_scan.h"
 
 #include <stddef.h>
 
@@ -19,7 +19,6 @@ struct chunk_scan_shape {
     struct chunk_scan_tiles tiles;
     struct kernel_step prepare, scan[PASSES];
     int value_groups[PASSES];
-    int64_t record; /* floats of a chunk of a head */
 };
 
 #define SCAN scan[OUTPUTS]
@@ -50,7 +49,7 @@ static const char *const erase_rows[] = {"LOCAL_ERASE_P", "LOCAL_ERASE_B"},
                          *const erase_norms[] = {"LOCAL_ERASE_NORMS"},
                          *const erase_solved[] = {"LOCAL_ERASE_M", "LOCAL_ERASE_T", "LOCAL_ERASE_AK", "LOCAL_ERASE_QB"};
 
-static struct kernel_step prepare_step(const struct problem *problem, const struct state_tile *t)
+struct kernel_step chunk_scan_prepare(const struct problem *problem, const struct state_tile *t)
 {
     const struct erase_words erase = erase_words(problem);
     const struct state_sizes s = state_sizes(problem, t);
@@ -96,13 +95,13 @@ static int fits(const struct device_facts *facts, const struct problem *problem,
     return step_fits(&step, facts->device) == CLATTN_SUCCESS;
 }
 
-static clattn_status prepare_by_heuristic(const struct device_facts *facts, const struct problem *problem,
-                                          struct state_tile *t)
+clattn_status chunk_scan_prepare_tile(const struct device_facts *facts, const struct problem *problem,
+                                      struct state_tile *t)
 {
     const struct shared_wish wish = {16, 8, 2 * (int64_t)facts->device->info.compute_units, 32};
 
     *t = state_tile(facts, problem, &wish);
-    while (!fits(facts, problem, t, prepare_step)) {
+    while (!fits(facts, problem, t, chunk_scan_prepare)) {
         if (t->block_k <= t->vec)
             return CLATTN_UNSUPPORTED;
         t->block_k = round_up(t->block_k / 2, t->vec);
@@ -171,9 +170,9 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
     (void)solver;
     *t = (struct chunk_scan_tiles){.prepare = {0}};
     sums.pass = PASS_DENOMINATORS;
-    TRY(prepare_by_heuristic(facts, problem, &t->prepare));
+    TRY(chunk_scan_prepare_tile(facts, problem, &t->prepare));
     if (copy_tuned(&t->prepare, &tuned.prepare, &tuned.SCAN))
-        TRY(complete(facts, problem, &t->prepare, prepare_step));
+        TRY(complete(facts, problem, &t->prepare, chunk_scan_prepare));
     if (problem_normalized(problem))
         TRY(choose_scan(facts, &sums, &tuned.SCAN, &t->scan[DENOMINATORS]));
     TRY(choose_scan(facts, problem, &tuned.SCAN, &t->SCAN));
@@ -193,8 +192,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     (void)solver;
     sums.pass = PASS_DENOMINATORS;
     s->tiles = *t;
-    s->prepare = prepare_step(problem, &t->prepare);
-    s->record = state_sizes(problem, &t->prepare).record;
+    s->prepare = chunk_scan_prepare(problem, &t->prepare);
     s->SCAN = scan_step(problem, &t->SCAN);
     s->value_groups[OUTPUTS] = value_groups(problem, t->SCAN.block_v);
     if (problem_normalized(problem)) {
@@ -224,14 +222,21 @@ static clattn_status add_scan(struct builder *b, const struct problem *problem, 
     return CLATTN_SUCCESS;
 }
 
+void chunk_scan_add_prepare(struct builder *b, const struct problem *problem, const struct kernel_step *step,
+                            const struct state_tile *tile)
+{
+    const int64_t heads = problem_work_heads(problem), chunks = most_slots(problem, tile->chunk) * heads;
+    const int64_t record = state_sizes(problem, tile).record;
+
+    build_bind(b, "records", build_scratch(b, "records", CLATTN_F32, chunks * record));
+    build_kernel(b, step, (struct grid3){build_slots(b, tile->chunk), heads, 1});
+}
+
 static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
 {
     const struct chunk_scan_shape *s = shape;
-    const int chunk = s->tiles.prepare.chunk;
-    const int64_t heads = problem_work_heads(problem), chunks = most_slots(problem, chunk) * heads;
 
-    build_bind(b, "records", build_scratch(b, "records", CLATTN_F32, chunks * s->record));
-    build_kernel(b, &s->prepare, (struct grid3){build_slots(b, chunk), heads, 1});
+    chunk_scan_add_prepare(b, problem, &s->prepare, &s->tiles.prepare);
     return build_passes(b, shape, add_scan);
 }
 

@@ -7,6 +7,8 @@
     X(chunk_blocks)                                                                                                    \
     X(chunk_scan)                                                                                                      \
     X(recurrent)                                                                                                       \
+    X(levels_scan)                                                                                                     \
+    X(levels_tokens)                                                                                                   \
     X(backward)                                                                                                        \
     X(short_conv)                                                                                                      \
     X(short_conv_back)                                                                                                 \

@@ -12,11 +12,17 @@
 /* ---- Keys ---------------------------------------------------------------------------------------------------------
  */
 
+/* Whether the rule is a group by itself: no other rule has its solvers. */
+static int is_alone(const struct rule *rule)
+{
+    return rule->op != OP_MIXER || rule_has_levels(rule);
+}
+
 const char *tuning_group(const struct problem *problem, char name[32])
 {
     const char *erase = erase_name(problem->rule->erase), *decay = decay_name(problem_decay(problem));
 
-    if (problem->rule->op != OP_MIXER)
+    if (is_alone(problem->rule))
         snprintf(name, 32, "%s", problem->rule->name);
     else if (!rule_has_list(problem->rule))
         snprintf(name, 32, "%s+%s", decay, erase);
@@ -32,11 +38,11 @@ clattn_rule tuning_representative(const struct problem *problem)
     enum decay decay = problem_decay(problem);
     const struct rule *rule;
 
-    if (problem->rule->op != OP_MIXER)
+    if (is_alone(problem->rule))
         return problem->desc.rule;
     for (int r = CLATTN_RULE_NONE + 1; (rule = rule_get((clattn_rule)r)) != NULL; r++)
         if (rule->decay == decay && rule->erase == problem->rule->erase && rule->read != READ_STABILIZED &&
-            rule_has_list(rule) == rule_has_list(problem->rule))
+            !is_alone(rule) && rule_has_list(rule) == rule_has_list(problem->rule))
             return (clattn_rule)r;
     return problem->desc.rule;
 }

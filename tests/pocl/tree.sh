@@ -7,7 +7,7 @@
 set -eu
 folder=$1 libpocl=$2 share=$3 extract=${4:-}
 
-functions="abs barrier clamp cos cospi exp exp2 expm1 fabs floor fma fmax fmin get_global_id get_global_offset
+functions="abs barrier clamp clz cos cospi exp exp2 expm1 fabs floor fma fmax fmin get_global_id get_global_offset
 get_global_size get_group_id get_local_id get_local_size get_num_groups get_work_dim isinf isnan log log1p log2 mad max
 mem_fence min mix mul_hi native_exp2 rint rsqrt select sin sinpi sqrt tanh
 vload2 vload4 vload8 vload16 vstore2 vstore4 vstore8 vstore16"

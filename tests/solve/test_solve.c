@@ -67,6 +67,8 @@ static int make_problem(clattn_rule rule, int variant, clattn_dtype dtype, int64
         return 0;
     if (!(rule_flags(rule_get(rule)) & CLATTN_FINAL_STATE))
         desc.flags &= ~(uint64_t)(CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE);
+    if (rule_has_levels(rule_get(rule))) /* whose default follows from the length */
+        desc.levels = 16;
     check_fit(&desc);
     return problem_init(problem, &desc, NULL) == CLATTN_SUCCESS;
 }

@@ -140,6 +140,15 @@ static void derive_learner(const struct binding *binding, clattn_plan_desc *desc
         desc->hidden_dim = w0->dims[2];
 }
 
+/* The number of levels that tokens weigh. */
+static void derive_levels(const struct binding *binding, clattn_plan_desc *desc)
+{
+    const struct safetensor *levels = binding_find(binding, CLATTN_LEVELS);
+
+    if (rule_takes(binding->rule, OPTION_levels) && levels != NULL && levels->rank == 4 && levels->dims[3] <= INT32_MAX)
+        desc->levels = (int32_t)levels->dims[3];
+}
+
 static int derive_packing(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *cu = binding_find(binding, CLATTN_SEQLENS);
@@ -204,6 +213,7 @@ static int derive(const struct binding *binding, const struct settings *settings
     derive_flags(binding, desc);
     derive_piece(binding, desc);
     derive_learner(binding, desc);
+    derive_levels(binding, desc);
     desc->flags = (desc->flags & ~set_by_user) | (settings->desc.flags & set_by_user);
     desc->gate_dtype = common_gate_dtype(binding, desc);
     return EXIT_OK;
@@ -338,10 +348,10 @@ size_t operands_list(const struct check_tensors *tensors, int outputs, struct sa
                                   .data = left != NULL ? left : tensor->data,
                                   .bytes = tensor->bytes,
                                   .dtype = word_name(file_dtype_words, (int)tensor->info.dtype)};
-        if (id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES || id == CLATTN_POSITION || id == CLATTN_ACCEPTED)
-            to->dtype = "I32";
-        else if (operand_is_index((clattn_operand_id)id))
+        if (id == CLATTN_SEQLENS || id == CLATTN_SEQLENS_KV)
             to->dtype = tensors->desc.flags & CLATTN_CU_SEQLENS_INT64 ? "I64" : "I32";
+        else if (operand_is_index((clattn_operand_id)id))
+            to->dtype = "I32";
         memcpy(to->dims, tensor->info.dims, sizeof tensor->info.dims);
         count++;
     }

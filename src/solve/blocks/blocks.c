@@ -6,6 +6,7 @@
  * for the denominators, then for the outputs. chunk_blocks computes with multiply-adds, matrix_blocks on a matrix
  * engine that multiplies floats. */
 #include "solve/blocks/blocks.h"
+#include "solve/state_tile.h"
 
 #include <string.h>
 
@@ -72,12 +73,10 @@ static int has_engine(const struct device_facts *facts, const struct problem *pr
 
 static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
 {
-    const struct rule *rule = problem->rule;
     const clattn_plan_desc *desc = &problem->desc;
 
-    return rule->op == OP_MIXER && !rule_has_list(rule) && rule_has_chunks(rule) &&
-           !(desc->flags & CLATTN_VALUE_GATE) && desc->state_window == 0 && desc->state_every == 0 &&
-           (!solver->space.engine || has_engine(facts, problem));
+    return has_state_of_matrices(problem) && !(desc->flags & CLATTN_VALUE_GATE) && desc->state_window == 0 &&
+           desc->state_every == 0 && (!solver->space.engine || has_engine(facts, problem));
 }
 
 /* The passes that the problem needs: the first of them, and so on down to the outputs'. */

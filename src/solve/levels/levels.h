@@ -1,0 +1,21 @@
+/* Rules with a state for each level: what their two solvers share. */
+#ifndef CLATTN_SRC_SOLVE_LEVELS_H
+#define CLATTN_SRC_SOLVE_LEVELS_H
+
+#include "solve/state_tile.h"
+
+/* Whether the solvers have words for the rule. */
+int levels_apply(const struct problem *problem);
+/* A step with the tile's constants, the words of the recurrence and the number of levels. */
+struct kernel_step levels_step(enum embedded_file file, const struct problem *problem, const struct state_tile *tile);
+/* Binds the states of buckets, of which a head has one fewer than levels. */
+void levels_bind_buckets(struct builder *b, const struct problem *problem, const struct state_tile *tile);
+
+/* The kernel that writes the position after each sequence; added if the problem has it. */
+struct kernel_step levels_position_step(const struct problem *problem);
+void levels_add_position(struct builder *b, const struct kernel_step *step);
+
+/* Up to this many tokens are computed token by token. */
+int64_t levels_most_tokens(const struct device_facts *facts);
+
+#endif
