@@ -7,7 +7,9 @@ output_final_state. Keywords that steer fla's kernels alone (chunk_size, …) ar
 
 from . import _rules
 
-_IGNORED = {"chunk_size", "head_first", "fused", "use_exp2"}
+# They steer fla's kernels, or say again what another argument says
+_IGNORED = {"chunk_size", "head_first", "fused", "use_exp2", "cu_seqlens_cpu", "chunk_indices", "disable_recompute",
+            "safe_gate"}
 
 
 def _call(name, values, scale, initial_state, output_final_state, cu_seqlens, options, extra):
@@ -19,6 +21,29 @@ def _call(name, values, scale, initial_state, output_final_state, cu_seqlens, op
     result = _rules.functions[name](**values, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens,
                                     output_final_state=output_final_state, **options)
     return result if output_final_state else (result, None)
+
+
+def _delta_options(name, g, use_qk_l2norm_in_kernel, use_gate_in_kernel, A_log, dt_bias, use_beta_sigmoid_in_kernel,
+                   allow_neg_eigval, state_v_first, lower_bound=None, safe_gate=False):
+    """What fla does to gates and strengths in its kernels, as options of a rule. g: [B, T, H] or [B, T, H, K]"""
+    options = {"qk_l2norm": use_qk_l2norm_in_kernel, "state_vk": state_v_first}
+    if allow_neg_eigval and not use_beta_sigmoid_in_kernel:
+        raise ValueError("clattn.fla: allow_neg_eigval needs use_beta_sigmoid_in_kernel")
+    if use_beta_sigmoid_in_kernel:
+        options["beta_map"] = "twice-sigmoid" if allow_neg_eigval else "sigmoid"
+    if not use_gate_in_kernel:
+        if A_log is not None or dt_bias is not None:
+            raise ValueError(f"clattn.fla: {name} takes A_log and dt_bias with use_gate_in_kernel")
+        return options
+    if lower_bound is None and (safe_gate or A_log is None):
+        raise ValueError("clattn.fla: safe_gate needs a lower_bound" if safe_gate else
+                         f"clattn.fla: {name} with use_gate_in_kernel needs A_log")
+    options |= {"gate_map": "softplus"} if lower_bound is None else {"gate_map": "sigmoid", "gate_scale": lower_bound}
+    if A_log is not None:
+        options["a_log"] = A_log.reshape(-1)
+    if dt_bias is not None:
+        options["dt_bias"] = dt_bias.reshape(g.shape[2:])
+    return options
 
 
 def chunk_linear_attn(q, k, v, scale=None, initial_state=None, output_final_state=False, normalize=True, cu_seqlens=None,
@@ -34,26 +59,35 @@ def chunk_retention(q, k, v, scale=None, initial_state=None, output_final_state=
 
 
 def chunk_simple_gla(q, k, v, g=None, g_gamma=None, scale=None, initial_state=None, output_final_state=False,
-                     cu_seqlens=None, **extra):
+                     state_v_first=False, cu_seqlens=None, reverse=False, **extra):
     if g is not None and g_gamma is not None:
         raise ValueError("clattn.fla: simple_gla takes g or g_gamma, not both")
-    gate = {"g": g_gamma, "gate_per_head": True} if g is None else {"g": g}
-    if gate["g"] is None:
-        return _call("linear_attn", {"q": q, "k": k, "v": v}, scale, initial_state, output_final_state, cu_seqlens, {}, extra)
-    return _call("simple_gla", {"q": q, "k": k, "v": v, "g": gate.pop("g")}, scale, initial_state, output_final_state,
-                 cu_seqlens, gate, extra)
+    options = {"state_vk": state_v_first, "reversed": reverse}
+    if g is None and g_gamma is None:
+        return _call("linear_attn", {"q": q, "k": k, "v": v}, scale, initial_state, output_final_state, cu_seqlens, options,
+                     extra)
+    if g is None:
+        options["gate_per_head"] = True
+    return _call("simple_gla", {"q": q, "k": k, "v": v, "g": g_gamma if g is None else g}, scale, initial_state,
+                 output_final_state, cu_seqlens, options, extra)
 
 
-def chunk_gla(q, k, v, g, scale=None, initial_state=None, output_final_state=False, cu_seqlens=None, **extra):
-    return _call("gla", {"q": q, "k": k, "v": v, "g": g}, scale, initial_state, output_final_state, cu_seqlens, {}, extra)
+def parallel_simple_gla(q, k, v, g=None, scale=None, cu_seqlens=None, **extra):
+    return chunk_simple_gla(q, k, v, g=g, scale=scale, cu_seqlens=cu_seqlens, **extra)
+
+
+def chunk_gla(q, k, v, g, scale=None, initial_state=None, output_final_state=False, state_v_first=False, cu_seqlens=None,
+              **extra):
+    return fused_recurrent_gla(q, k, v, g, None, scale, initial_state, output_final_state, False, state_v_first, cu_seqlens,
+                               **extra)
 
 
 def fused_recurrent_gla(q, k, v, gk=None, gv=None, scale=None, initial_state=None, output_final_state=False, reverse=False,
-                        cu_seqlens=None, **extra):
+                        state_v_first=False, cu_seqlens=None, **extra):
     if gk is None:
         raise ValueError("clattn.fla: fused_recurrent_gla without gk is not taken")
     return _call("gla", {"q": q, "k": k, "v": v, "g": gk} | ({} if gv is None else {"gv": gv}), scale, initial_state,
-                 output_final_state, cu_seqlens, {"reversed": reverse}, extra)
+                 output_final_state, cu_seqlens, {"reversed": reverse, "state_vk": state_v_first}, extra)
 
 
 def chunk_delta_rule(q, k, v, beta, scale=None, initial_state=None, output_final_state=False,
@@ -63,37 +97,62 @@ def chunk_delta_rule(q, k, v, beta, scale=None, initial_state=None, output_final
 
 
 def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False,
-                           use_qk_l2norm_in_kernel=False, cu_seqlens=None, **extra):
+                           use_qk_l2norm_in_kernel=False, use_beta_sigmoid_in_kernel=False, allow_neg_eigval=False,
+                           state_v_first=False, cu_seqlens=None, use_gate_in_kernel=False, A_log=None, dt_bias=None,
+                           **extra):
+    """With use_gate_in_kernel g is as projected, and the gate is -e^A_log softplus(g + dt_bias)."""
+    options = _delta_options("gated_delta_rule", g, use_qk_l2norm_in_kernel, use_gate_in_kernel, A_log, dt_bias,
+                             use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first)
     return _call("gated_delta_rule", {"q": q, "k": k, "v": v, "g": g, "beta": beta}, scale, initial_state,
-                 output_final_state, cu_seqlens, {"qk_l2norm": use_qk_l2norm_in_kernel}, extra)
+                 output_final_state, cu_seqlens, options, extra)
+
+
+def fused_recurrent_gated_delta_rule(q, k, v, g=None, gk=None, gv=None, beta=None, scale=None, **keywords):
+    if g is None or gk is not None or gv is not None:
+        raise TypeError("clattn.fla: fused_recurrent_gated_delta_rule takes g, not gk and gv")
+    if beta is None:
+        beta = g * 0 + 1
+    return chunk_gated_delta_rule(q, k, v, g, beta, scale, **keywords)
 
 
 def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False,
-              use_gate_in_kernel=False, A_log=None, dt_bias=None, lower_bound=None, safe_gate=False, cu_seqlens=None,
-              **extra):
+              use_gate_in_kernel=False, use_beta_sigmoid_in_kernel=False, allow_neg_eigval=False, safe_gate=False,
+              lower_bound=None, state_v_first=False, cu_seqlens=None, A_log=None, dt_bias=None, **extra):
     """With use_gate_in_kernel g is as projected, and the gate is -e^A_log softplus(g + dt_bias), or with a lower_bound
-    lower_bound sigmoid(e^A_log (g + dt_bias)). safe_gate steers fla's kernels alone."""
-    raw = {}
-    if use_gate_in_kernel and safe_gate and lower_bound is None:
-        raise ValueError("clattn.fla: safe_gate needs a lower_bound")
-    if use_gate_in_kernel:
-        raw = {"gate_map": "softplus"} if lower_bound is None else {"gate_map": "sigmoid", "gate_scale": lower_bound}
-        if A_log is not None:
-            raw["a_log"] = A_log.reshape(-1)
-        elif lower_bound is None:
-            raise ValueError("clattn.fla: kda with use_gate_in_kernel needs A_log or a lower_bound")
-        if dt_bias is not None:
-            raw["dt_bias"] = dt_bias.reshape(q.shape[2], -1)
-    elif A_log is not None or dt_bias is not None:
-        raise ValueError("clattn.fla: kda takes A_log and dt_bias with use_gate_in_kernel")
+    lower_bound sigmoid(e^A_log (g + dt_bias)). Otherwise safe_gate steers fla's kernels alone."""
+    options = _delta_options("kda", g, use_qk_l2norm_in_kernel, use_gate_in_kernel, A_log, dt_bias,
+                             use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, lower_bound, safe_gate)
     return _call("kda", {"q": q, "k": k, "v": v, "g": g, "beta": beta}, scale, initial_state, output_final_state, cu_seqlens,
-                 {"qk_l2norm": use_qk_l2norm_in_kernel} | raw, extra)
+                 options, extra)
 
 
-def chunk_rwkv7(r, w, k, v, a, b, scale=1.0, initial_state=None, output_final_state=True, cu_seqlens=None, **extra):
+def fused_recurrent_kda(q, k, v, g, beta, A_log=None, dt_bias=None, scale=None, **keywords):
+    return chunk_kda(q, k, v, g, beta, scale, A_log=A_log, dt_bias=dt_bias, **keywords)
+
+
+def chunk_rwkv7(r, w, k, v, a, b, scale=1.0, initial_state=None, output_final_state=False, cu_seqlens=None, **extra):
     """w is the log-decay, at most 0, as in fla."""
     return _call("rwkv7", {"q": r, "w": w, "k": k, "v": v, "a": a, "b": b}, scale, initial_state, output_final_state,
                  cu_seqlens, {}, extra)
+
+
+def fused_recurrent_rwkv7(r, w, k, v, a, b, scale=None, initial_state=None, output_final_state=True, cu_seqlens=None,
+                          **extra):
+    return chunk_rwkv7(r, w, k, v, a, b, 1.0 if scale is None else scale, initial_state, output_final_state, cu_seqlens,
+                       **extra)
+
+
+def fused_mul_recurrent_rwkv7(r, w, k, v, kk, a, scale=1.0, initial_state=None, output_final_state=False, reverse=False,
+                              cu_seqlens=None, **extra):
+    """kk is the direction that is erased, and a the strength: clattn's a is -kk, b is kk a."""
+    return _call("rwkv7", {"q": r, "w": w, "k": k, "v": v, "a": -kk, "b": kk * a}, scale, initial_state,
+                 output_final_state, cu_seqlens, {"reversed": reverse}, extra)
+
+
+def chunk_dplr_delta_rule(q, k, v, a, b, gk, scale=None, initial_state=None, output_final_state=False, cu_seqlens=None,
+                          reverse=False, **extra):
+    return _call("dplr", {"q": q, "k": k, "v": v, "a": a, "b": b, "g": gk}, scale, initial_state, output_final_state,
+                 cu_seqlens, {"reversed": reverse}, extra)
 
 
 def chunk_rwkv6(r, k, v, w, u, scale=None, initial_state=None, output_final_state=False, cu_seqlens=None, **extra):
@@ -113,10 +172,8 @@ def fused_recurrent_hgrn(x, g, initial_state=None, output_final_state=False, cu_
 chunk_hgrn = fused_recurrent_hgrn
 fused_chunk_linear_attn = fused_recurrent_linear_attn = chunk_linear_attn
 fused_recurrent_retention = parallel_retention = fused_chunk_retention = chunk_retention
-fused_recurrent_simple_gla = chunk_simple_gla
+fused_recurrent_simple_gla = fused_chunk_simple_gla = chunk_simple_gla
 fused_chunk_gla = chunk_gla
 fused_recurrent_delta_rule = fused_chunk_delta_rule = chunk_delta_rule
-fused_recurrent_gated_delta_rule = chunk_gated_delta_rule
-fused_recurrent_kda = chunk_kda
-fused_recurrent_rwkv7 = chunk_rwkv7
+fused_recurrent_dplr_delta_rule = chunk_dplr_delta_rule
 fused_recurrent_rwkv6 = chunk_rwkv6
