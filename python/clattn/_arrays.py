@@ -21,8 +21,9 @@ def is_tensor(x):
     return torch is not None and isinstance(x, torch.Tensor)
 
 
-def grad_enabled():
-    return _torch().is_grad_enabled()
+def wants_gradients(values):
+    torch = _torch()
+    return torch is not None and torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in values)
 
 
 def is_compiling():
@@ -50,37 +51,45 @@ def numpy_type(dtype):
 
 
 @functools.lru_cache(maxsize=None)
-def type_name(dtype):
-    return str(dtype).removeprefix("torch.")
+def kind_of(dtype):
+    """(name, clattn_dtype or None) of a dtype of NumPy or PyTorch."""
+    name = str(dtype).removeprefix("torch.")
+    return name, types.get(name)
 
 
 class Array:
-    """A contiguous array: `pointer`, `bytes`, `shape`, `type` (a clattn_dtype, or None for integers)."""
+    """A contiguous array: `pointer`, `shape`, `type_name`, `type` (a clattn_dtype, or None for integers). `given` names the
+    class of what was made into an array of NumPy."""
 
-    on_device = False
+    on_device, given = False, None
 
     def __init__(self, name, x):
-        self.given = None
+        self.name = name
         if is_tensor(x):
-            if x.device.type != "cpu":
+            if not x.is_cpu:
                 raise TypeError(f"{name}: a tensor on {x.device}; clattn takes tensors of the CPU, or of no device")
-            self.data = x.detach().contiguous()
-            self.type_name = type_name(self.data.dtype)
-            self.pointer = self.data.data_ptr()
-            self.bytes = self.data.numel() * self.data.element_size()
+            self.data = data = x if x.is_contiguous() else x.contiguous()
+            self.pointer = data.data_ptr()
         else:
-            import numpy
-            if not isinstance(x, numpy.ndarray):
-                if not hasattr(x, "__dlpack__"):
-                    self.given = type(x).__name__
-                x = numpy.from_dlpack(x) if hasattr(x, "__dlpack__") else numpy.asarray(x)
-                if self.given is not None and x.dtype.kind == "i" and abs(x).max(initial=0) < 2 ** 31:
+            self.data = data = self._in_numpy(x)
+            self.pointer = data.__array_interface__["data"][0]
+        self.shape = data.shape
+        self.type_name, self.type = kind_of(data.dtype)
+
+    def _in_numpy(self, x):
+        import numpy
+        if not isinstance(x, numpy.ndarray):
+            if hasattr(x, "__dlpack__"):
+                x = numpy.from_dlpack(x)
+            else:
+                self.given, x = type(x).__name__, numpy.asarray(x)
+                if x.dtype.kind == "i" and abs(x).max(initial=0) < 2 ** 31:
                     x = x.astype(numpy.int32)  # a list of integers: cu_seqlens
-            self.data = numpy.ascontiguousarray(x)
-            self.type_name = type_name(self.data.dtype)
-            self.pointer, self.bytes = self.data.__array_interface__["data"][0], self.data.nbytes
-        self.name, self.shape = name, tuple(self.data.shape)
-        self.type = types.get(self.type_name)
+        return numpy.ascontiguousarray(x)
+
+    @property
+    def bytes(self):
+        return self.data.numel() * self.data.element_size() if is_tensor(self.data) else self.data.nbytes
 
     def require(self, storage, rule):
         """Refuses an array of a type that an operand of this storage never has."""
@@ -96,9 +105,30 @@ class Array:
 class Described(Array):
     """An array without memory: its shape and type alone."""
 
+    bytes = 0
+
     def __init__(self, name, shape, dtype):
-        self.given, self.name, self.shape, self.type_name, self.bytes = None, name, shape, type_name(dtype), 0
-        self.type = types.get(self.type_name)
+        self.name, self.shape = name, shape
+        self.type_name, self.type = kind_of(dtype)
+
+
+class Empty:
+    """An array of the kind of `like`, filled with nothing; dtype is a clattn_dtype or the name of an integer type."""
+
+    on_device = False
+
+    def __init__(self, like, name, shape, dtype):
+        self.name = name
+        if is_tensor(like):
+            torch = _torch()
+            self.data = torch.empty(shape, dtype=getattr(torch, NAMES.get(dtype, dtype)))
+            self.pointer = self.data.data_ptr()
+        else:
+            import numpy
+            self.data = numpy.empty(shape, numpy_type(dtype))
+            self.pointer = self.data.__array_interface__["data"][0]
+
+    bytes = Array.bytes
 
 
 def array(name, x):
@@ -106,15 +136,6 @@ def array(name, x):
         from ._cl import Array as OnDevice
         return OnDevice(name, x)
     return Array(name, x)
-
-
-def empty(like, name, shape, dtype):
-    """An array of the kind of `like`, filled with nothing; dtype is a clattn_dtype or the name of an integer type."""
-    if is_tensor(like):
-        torch = _torch()
-        return Array(name, torch.empty(shape, dtype=getattr(torch, NAMES.get(dtype, dtype))))
-    import numpy
-    return Array(name, numpy.empty(shape, dtype=numpy_type(dtype)))
 
 
 def integers(like, numbers):

@@ -25,10 +25,9 @@ class Array(_arrays.Array):
             raise ValueError(f"{name} is not contiguous; clattn takes contiguous pyopencl arrays")
         if x.base_data is not None and not hasattr(x.base_data, "int_ptr"):
             raise TypeError(f"{name} lies in shared virtual memory; clattn takes pyopencl arrays in buffers")
-        self.given, self.data, self.name, self.shape = None, x, name, x.shape
-        self.type_name = _arrays.type_name(x.dtype)
-        self.type = _arrays.types.get(self.type_name)
-        self.pointer, self.offset, self.bytes = x.base_data.int_ptr if x.size else 0, x.offset, x.nbytes
+        self.data, self.name, self.shape = x, name, x.shape
+        self.type_name, self.type = _arrays.kind_of(x.dtype)
+        self.pointer, self.offset = x.base_data.int_ptr if x.size else 0, x.offset
 
 
 def _context_of(queue, device):

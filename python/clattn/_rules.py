@@ -9,7 +9,7 @@ import inspect
 import math
 
 from . import _interface as c
-from ._arrays import array, empty, grad_enabled, is_cl, is_compiling, is_tensor
+from ._arrays import Empty, array, is_cl, is_compiling, wants_gradients
 from ._plan import run
 
 # Dims of operands, by the letters of the table, and the fields of a desc that they fill
@@ -201,7 +201,7 @@ class _Prepared:
         if is_cl(like):
             from ._cl import compute
             return compute(self, arrays, like, device)
-        made = [empty(like, name, dims, dtype) for _, name, dims, dtype in self.outputs]
+        made = [Empty(like, name, dims, dtype) for _, name, dims, dtype in self.outputs]
         operands, call = self.call()
         for operand, array in zip(operands, (*(arrays[name] for _, name in self.inputs), *made)):
             if array.on_device:
@@ -271,7 +271,8 @@ def _make(rule):
     signature = _signature(rule)
     inputs = [o["name"] for o in rule.inputs]
     required = [o["name"] for o in rule.inputs if o["required"]]
-    parameters = list(signature.parameters)
+    required_set = set(required)
+    parameters = dict(signature.parameters)
 
     def function(*args, **keywords):
         if len(args) > len(required):
@@ -286,8 +287,8 @@ def _make(rule):
                 raise TypeError(f"{rule.name}() has no {word!r}{hint}")
             if value is not None:
                 given[word] = value
-        for name in required:
-            if name not in given:
+        if not given.keys() >= required_set:
+            for name in required_set - given.keys():
                 raise TypeError(f"{rule.name}() needs {name}: its inputs are {', '.join(required)}")
         device = given.pop("device", None)
         wanted = given.pop("output_final_state", False)
@@ -299,7 +300,7 @@ def _make(rule):
             from ._compiled import call
             outputs = call(rule.name, values, given, device, requested)
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        if any(is_tensor(x) and x.requires_grad for x in values.values()) and grad_enabled():
+        if wants_gradients(values.values()):
             from ._torch import differentiable
             outputs = differentiable(rule, values, given, device, requested)
         else:

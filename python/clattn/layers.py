@@ -199,7 +199,7 @@ class Layer:
         return call
 
     def _by_reference(self, batch, tokens, flags, given, operands, like):
-        made = {name: _arrays.empty(like, name, dims, dtype) for name, (dims, dtype) in operands.outputs.items()}
+        made = {name: _arrays.Empty(like, name, dims, dtype) for name, (dims, dtype) in operands.outputs.items()}
         arrays = given | made
         if any(array.on_device for array in arrays.values()):
             raise TypeError(f"{self.name}: the reference takes arrays of the host")
@@ -234,7 +234,7 @@ class Layer:
         context, device = self._context.cl()
         if self._queue is None:
             self._queue = Queue(context, device)
-        made = {name: _arrays.empty(like, name, dims, dtype) for name, (dims, dtype) in operands.outputs.items()}
+        made = {name: _arrays.Empty(like, name, dims, dtype) for name, (dims, dtype) in operands.outputs.items()}
         buffers = {name: Buffer(context, array.bytes, array.pointer) for name, array in given.items()}
         buffers |= {name: Buffer(context, array.bytes) for name, array in made.items()}
         rows = [c.LayerOperand(name=name.encode(), buffer=buffer.handle) for name, buffer in buffers.items()]
