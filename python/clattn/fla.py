@@ -130,23 +130,22 @@ def fused_recurrent_kda(q, k, v, g, beta, A_log=None, dt_bias=None, scale=None, 
     return chunk_kda(q, k, v, g, beta, scale, A_log=A_log, dt_bias=dt_bias, **keywords)
 
 
-def chunk_rwkv7(r, w, k, v, a, b, scale=1.0, initial_state=None, output_final_state=False, cu_seqlens=None, **extra):
-    """w is the log-decay, at most 0, as in fla."""
-    return _call("rwkv7", {"q": r, "w": w, "k": k, "v": v, "a": a, "b": b}, scale, initial_state, output_final_state,
-                 cu_seqlens, {}, extra)
+def chunk_rwkv7(r, w, k, v, a, b, scale=1.0, initial_state=None, output_final_state=False, cu_seqlens=None, reverse=False,
+                **extra):
+    """w is the log-decay, at most 0, as in fla. The scale None is 1/sqrt(K)."""
+    return _call("rwkv7", {"q": r, "w": w, "k": k, "v": v, "a": a, "b": b}, k.shape[-1] ** -0.5 if scale is None else scale,
+                 initial_state, output_final_state, cu_seqlens, {"reversed": reverse}, extra)
 
 
 def fused_recurrent_rwkv7(r, w, k, v, a, b, scale=None, initial_state=None, output_final_state=True, cu_seqlens=None,
                           **extra):
-    return chunk_rwkv7(r, w, k, v, a, b, 1.0 if scale is None else scale, initial_state, output_final_state, cu_seqlens,
-                       **extra)
+    return chunk_rwkv7(r, w, k, v, a, b, scale, initial_state, output_final_state, cu_seqlens, **extra)
 
 
 def fused_mul_recurrent_rwkv7(r, w, k, v, kk, a, scale=1.0, initial_state=None, output_final_state=False, reverse=False,
                               cu_seqlens=None, **extra):
-    """kk is the direction that is erased, and a the strength: clattn's a is -kk, b is kk a."""
-    return _call("rwkv7", {"q": r, "w": w, "k": k, "v": v, "a": -kk, "b": kk * a}, scale, initial_state,
-                 output_final_state, cu_seqlens, {"reversed": reverse}, extra)
+    """kk is the direction that is erased, and a the strength."""
+    return chunk_rwkv7(r, w, k, v, -kk, kk * a, scale, initial_state, output_final_state, cu_seqlens, reverse, **extra)
 
 
 def chunk_dplr_delta_rule(q, k, v, a, b, gk, scale=None, initial_state=None, output_final_state=False, cu_seqlens=None,

@@ -297,6 +297,18 @@ def test_names_of_fla():
         clattn.fla.chunk_kda(q, k, v, raw, beta, use_gate_in_kernel=True, A_log=a_log, safe_gate=True)
     with pytest.raises(TypeError, match="transpose_state_layout"):
         clattn.fla.chunk_gla(q, k, v, q, transpose_state_layout=True)
+    raw, strengths = torch.randn(2, 37, 3), torch.randn(2, 37, 3)
+    expected, final = clattn.fla.chunk_gated_delta_rule(
+        q, k, v, -a_log.exp() * torch.nn.functional.softplus(raw + 1), 2 * strengths.sigmoid(), output_final_state=True,
+        use_qk_l2norm_in_kernel=True)
+    o, state = clattn.fla.chunk_gated_delta_rule(
+        q, k, v, raw, strengths, output_final_state=True, use_qk_l2norm_in_kernel=True, use_beta_sigmoid_in_kernel=True,
+        allow_neg_eigval=True, use_gate_in_kernel=True, A_log=a_log, dt_bias=torch.ones(3), state_v_first=True)
+    close(o, expected)
+    close(state.transpose(2, 3), final)
+    w, kk, strength = -torch.rand(q.shape), torch.nn.functional.normalize(k, dim=-1), torch.rand(q.shape)
+    o, _ = clattn.fla.fused_mul_recurrent_rwkv7(q, w, k, v, kk, strength, scale=None)
+    close(o, clattn.rwkv7(q=q, w=w, k=k, v=v, a=-kk, b=kk * strength, scale=0.25))
     with pytest.raises(TypeError, match="has no strange"):
         clattn.fla.chunk_gla(q, k, v, q, strange=3)
 
