@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* What is asked of a rule, as its columns say. */
 struct row {
@@ -105,6 +106,8 @@ static void make_pair(struct check_tensors *a, struct check_tensors *b, const cl
         make_loud(b, OP(STATE_IN), check_count(&b->tensor[OP(STATE_IN)].info), loud);
     else
         make_loud(b, OP(V), check_count(&b->tensor[OP(V)].info) / desc->seq_len * token, loud);
+    if (a->tensor[OP(POSITION)].data != NULL) /* is no number that could be forgotten */
+        memcpy(b->tensor[OP(POSITION)].data, a->tensor[OP(POSITION)].data, a->tensor[OP(POSITION)].bytes);
     if (a->tensor[OP(U)].data != NULL)
         test_copy(b, OP(U), a, OP(U));
     if (same_gates && a->tensor[OP(STABILIZER_IN)].data != NULL)

@@ -120,7 +120,9 @@ static void carries_state(const clattn_plan_desc *desc)
         for (size_t c = 0; c < COUNT(carried) && i == 1; c++)
             if (parts[0].tensor[carried[c][1]].data != NULL)
                 test_copy(&parts[1], carried[c][0], &parts[0], carried[c][1]);
-        if (i == 1 && (desc->flags & CLATTN_WITH_POSITION))
+        if (i == 1 && parts[0].tensor[OP(POSITION_OUT)].data != NULL)
+            memcpy(parts[1].tensor[OP(POSITION)].data, parts[0].tensor[OP(POSITION_OUT)].data, sizeof(int32_t));
+        else if (i == 1 && (desc->flags & CLATTN_WITH_POSITION))
             *(int32_t *)parts[i].tensor[OP(POSITION)].data += CUT;
         test_run(&parts[i]);
         test_compare(&parts[i].tensor[OP(O)], &expected.tensor[OP(O)], 2 * check_bound(desc->dtype), "a part");
