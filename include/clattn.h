@@ -394,6 +394,8 @@ typedef enum clattn_beta_map {
 /* Rules of a state and short_conv, with state_window: speculative decoding. The operand accepted is read, which says
  * from which of its last states each sequence goes on. See state_window. */
 #define CLATTN_WITH_ACCEPTED CLATTN_FLAG(42)
+/* Rules of a state: what the tokens do to a state, in place of outputs. See clattn_state_fold. */
+#define CLATTN_SUMMARY CLATTN_FLAG(43)
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
 
@@ -474,7 +476,10 @@ typedef enum clattn_beta_map {
     X(NORMALIZERS, normalizers, 52, "[N,W,H,K]: the normalizers that belong to states")                                \
     X(STABILIZERS, stabilizers, 53, "[N,W,H]: the stabilizers that belong to states")                                  \
     X(LEVELS, levels, 54, "[B,T,H,L]: f32, what each token weighs a level with: see levels")                           \
-    X(POSITION_OUT, final_position, 55, "[N]: i32, position after the last token; may be the same memory")
+    X(POSITION_OUT, final_position, 55, "[N]: i32, position after the last token; may be the same memory")             \
+    X(TRANSITION, final_transition, 56,                                                                                \
+      "f32, what a summary keeps of the state before: [N,H,K] factors of its rows; [N,H,K,K] where something is "      \
+      "erased; [N,H,K,V] where each element has a decay, pairs of complex ones; [N,H] of mlstm, log of the factor")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -739,6 +744,34 @@ CLATTN_INLINE clattn_status clattn_operand_describe(const clattn_plan_desc *desc
 CLATTN_INLINE clattn_status clattn_reference(const clattn_plan_desc *desc, const clattn_call *call, clattn_log_fn log,
                                              void *log_user);
 
+/* ---- States of parts of a sequence -------------------------------------------------------------------------- */
+
+/* What a stretch of tokens does to a state is affine: S <- M S + N. A plan with CLATTN_SUMMARY computes both of a call's
+ * tokens, which begin from zero: N is final_state (with final_normalizer and final_stabilizer), M is final_transition.
+ * It has no q and no o, and no other operand that only outputs depend on; CLATTN_FINAL_STATE is set for it. Rules that
+ * keep the whole state (linear_attn) have no final_transition. Stretches of a sequence, on several devices or machines,
+ * are computed at once in this way; the states that they begin with follow by clattn_state_fold. INVALID_DESC with
+ * initial_state, state_indices, attn, noncausal, states on the way, and for the backward pass.
+ *
+ * State and summary on the host, contiguous, in f32 and in the layout of the desc; those that the rule does not have are
+ * NULL. */
+typedef struct clattn_state_parts {
+    float *state;      /* [N,H,K,V], or [N,H,V,K] with CLATTN_STATE_VK */
+    float *normalizer; /* [N,H,K]: linear_attn with normalize, mlstm */
+    float *stabilizer; /* [N,H]: mlstm; -inf: there were no tokens */
+    float *transition; /* a summary's final_transition; not used of a state */
+} clattn_state_parts;
+
+/* The state becomes that after the stretch: M S + N, for all sequences of the desc (N is its batch, or sequences) and
+ * all heads that have a state, on all cores. The result has the same bits wherever it is computed by the same build.
+ *
+ * With CLATTN_PASS_BACKWARD, state is the gradient by the state after a stretch and becomes that by the state before it:
+ * M^T S + N, where summary has N, the gradient by the state before if that after has none (GRAD(initial_state) of the
+ * backward pass), and the M of the forward pass. UNSUPPORTED for lists and pieces, and backward for mlstm.
+ * INVALID_ARGUMENT, INVALID_DESC, OUT_OF_MEMORY. log may be NULL. */
+CLATTN_INLINE clattn_status clattn_state_fold(const clattn_plan_desc *desc, const clattn_state_parts *state,
+                                              const clattn_state_parts *summary, clattn_log_fn log, void *log_user);
+
 /* ---- Devices and contexts ----------------------------------------------------------------------------------- */
 
 typedef struct clattn_device_info {
@@ -972,6 +1005,9 @@ CLATTN_API clattn_status clattn_operand_describe_sized(const clattn_plan_desc *d
 CLATTN_API clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_size, const clattn_call *call,
                                                 size_t call_size, size_t operand_size, clattn_log_fn log,
                                                 void *log_user);
+CLATTN_API clattn_status clattn_state_fold_sized(const clattn_plan_desc *desc, size_t desc_size,
+                                                 const clattn_state_parts *state, const clattn_state_parts *summary,
+                                                 clattn_log_fn log, void *log_user);
 CLATTN_API clattn_status clattn_devices_sized(clattn_device_info *infos, size_t infos_size, size_t capacity,
                                               size_t *count);
 CLATTN_API clattn_status clattn_context_create_sized(clattn_context **context, const clattn_context_desc *desc,
@@ -1015,6 +1051,12 @@ CLATTN_INLINE clattn_status clattn_reference(const clattn_plan_desc *desc, const
                                              void *log_user)
 {
     return clattn_reference_sized(desc, sizeof *desc, call, sizeof *call, sizeof(clattn_operand), log, log_user);
+}
+
+CLATTN_INLINE clattn_status clattn_state_fold(const clattn_plan_desc *desc, const clattn_state_parts *state,
+                                              const clattn_state_parts *summary, clattn_log_fn log, void *log_user)
+{
+    return clattn_state_fold_sized(desc, sizeof *desc, state, summary, log, log_user);
 }
 
 CLATTN_INLINE clattn_status clattn_devices(clattn_device_info *infos, size_t capacity, size_t *count)

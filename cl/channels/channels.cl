@@ -205,7 +205,7 @@ channels(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int st
             S[n] = own[n];
         SYNC(); /* parts are written */
         unrolled
-        for (int turn = 0; turn < OUTPUT_TURNS; turn++) {
+        for (int turn = 0; turn < OUTPUT_TURNS && HAS_OUTPUT; turn++) {
             int task = LANE + turn * GROUP, token = row + task / COLUMN_VECTORS;
             int c = get_group_id(2) * BV + task % COLUMN_VECTORS * VEC;
             if (task < TILE * COLUMN_VECTORS && token <= in.last && c < VALUE_DIM) {

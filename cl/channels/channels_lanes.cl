@@ -168,7 +168,7 @@ channels_lanes(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, 
         }
         SYNC(); /* parts are written */
         unrolled
-        for (int i = 0; i < TOKENS; i++) {
+        for (int i = 0; i < TOKENS && HAS_OUTPUT; i++) {
             int token = row + begin + i;
             vec sum = 0;
             unrolled

@@ -43,7 +43,7 @@ WORD local float2 *scan_lanes(local float2 *places, float2 tokens)
 #define TENSORS(X) \
     X(global const gate_t, f) X(global const gate_t, i) X(global float, decay) X(global float, strength) \
     X(global float, m) X(global const int, cu) X(global const int, slots) X(global const int, accepted) \
-    X(global float, snapshots)
+    X(global float, snapshots) X(global float, total)
 #define OPTIONALS(X) \
     X(global const float, initial) X(global float, final)
 /* clang-format on */
@@ -55,7 +55,7 @@ stabilize(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states)
     place at =
         place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     global const float *first = state_of(initial, at);
-    float last = first != 0 ? *first : -INFINITY;
+    float last = first != 0 ? *first : -INFINITY, forgotten = 0; /* the sum of f */
 
     for (int token = 0; token < at.tokens; token += GROUP * RUN) {
         float forget[RUN], input[RUN], before;
@@ -76,6 +76,7 @@ stabilize(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states)
         scanned = scan_lanes(places, tokens);
         before = after(last, LANE > 0 ? scanned[LANE - 1] : NOTHING);
         last = after(last, scanned[GROUP - 1]);
+        forgotten += scanned[GROUP - 1].x;
         SYNC();
         unrolled
         for (int l = 0; l < RUN; l++)
@@ -97,4 +98,6 @@ stabilize(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states)
     }
     if (LANE == 0 && state_of(final, at) != 0)
         *state_of(final, at) = last;
+    if (LANE == 0 && HAS_total)
+        total[at_row(total_at, at.sequence, 0, at.head)] = forgotten;
 }

@@ -70,15 +70,20 @@ clattn_status check_compute(const clattn_plan_desc *desc, const struct arguments
     return clattn_reference(desc, &call, log, log_user);
 }
 
-/* Gates may be -inf: they forget everything, and the results are finite. A stabilizer and lse are logarithms of
- * magnitudes that may be 0. */
+/* Whether the operand has logarithms of magnitudes that may be 0. */
+static int is_log(clattn_operand_id id)
+{
+    return id == CLATTN_STABILIZER_OUT || id == CLATTN_LSE || id == CLATTN_TRANSITION;
+}
+
+/* Gates may be -inf: they forget everything, and the results are finite. */
 static clattn_status check_finite(const struct check_tensor *tensor, clattn_operand_id id, const struct log *log)
 {
     int64_t count = tensor->info.output && tensor->data != NULL ? check_count(&tensor->info) : 0;
 
     for (int64_t i = 0; i < count; i++) {
         double x = number_load(tensor->info.dtype, tensor->data, i);
-        if (!isfinite(x) && !((id == CLATTN_STABILIZER_OUT || id == CLATTN_LSE) && x == (double)-INFINITY))
+        if (!isfinite(x) && !(is_log(id) && x == (double)-INFINITY))
             return FAIL(log, INVALID_OPERAND, "the reference of %s is %g at element %lld: no measure of anything",
                         tensor->info.name, x, (long long)i);
     }

@@ -19,7 +19,7 @@ int64_t problem_work_heads(const struct problem *problem)
 
 int64_t problem_reads(const struct problem *problem)
 {
-    return problem->desc.heads / problem_work_heads(problem);
+    return problem_is_summary(problem) ? 1 : problem->desc.heads / problem_work_heads(problem);
 }
 
 int64_t problem_heads(const struct problem *problem)

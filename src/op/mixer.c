@@ -111,6 +111,28 @@ static clattn_status check_levels(const clattn_plan_desc *desc, const struct rul
     return CLATTN_SUCCESS;
 }
 
+/* A summary is of a state that begins from zero, and has no outputs. */
+static clattn_status check_summary(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    static const struct {
+        uint64_t flag;
+        const char *name;
+    } others[] = {{CLATTN_INITIAL_STATE, "initial_state"},
+                  {CLATTN_WITH_STATE_INDICES, "state_indices"},
+                  {CLATTN_WITH_ATTN, "attn"},
+                  {CLATTN_NONCAUSAL, "noncausal"}};
+
+    if (!(desc->flags & CLATTN_SUMMARY))
+        return CLATTN_SUCCESS;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (desc->flags & others[i].flag)
+            return FAIL(log, INVALID_DESC, "%s: a summary, and so no %s", rule->name, others[i].name);
+    if (desc->state_window != 0 || desc->state_every != 0 || desc->pass == CLATTN_PASS_BACKWARD)
+        return FAIL(log, INVALID_DESC, "%s: a summary, and so no %s", rule->name,
+                    desc->pass == CLATTN_PASS_BACKWARD ? "backward pass" : "states on the way");
+    return CLATTN_SUCCESS;
+}
+
 /* Heads may share either queries and keys, or states. */
 static clattn_status check_state(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
@@ -118,6 +140,7 @@ static clattn_status check_state(const clattn_plan_desc *desc, const struct rule
     TRY(check_levels(desc, rule, log));
     TRY(check_pass(desc, rule, log));
     TRY(check_snapshots(desc, rule, log));
+    TRY(check_summary(desc, rule, log));
     if ((desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL)) && (desc->flags & CLATTN_WITH_ATTN))
         return FAIL(log, INVALID_DESC, "%s: %s, and so no attn", rule->name,
                     desc->flags & CLATTN_REVERSED ? "reversed" : "noncausal");
@@ -133,6 +156,8 @@ static clattn_status check_state(const clattn_plan_desc *desc, const struct rule
 
 static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
+    if ((desc->flags & CLATTN_SUMMARY) && !rule_has_list(rule))
+        desc->flags |= CLATTN_FINAL_STATE;
     if (!rule_has_keys(rule) && desc->key_dim == 0)
         desc->key_dim = 1;
     if (rule_has_levels(rule) && desc->levels == 0)

@@ -68,6 +68,8 @@ unsigned rule_kinds(const struct rule *rule)
         kinds |= OF_STRENGTH;
     if (rule->op == OP_MIXER && !rule_has_list(rule) && rule_has_chunks(rule) && !rule_has_levels(rule))
         kinds |= OF_CHUNKS;
+    if (rule->op == OP_MIXER && !rule_has_list(rule) && !rule_has_levels(rule))
+        kinds |= OF_AFFINE;
     for (const struct state_tensor *tensor = rule->state; tensor->name != NULL; tensor++)
         if (tensor->between != NO_OPERAND)
             kinds |= OF_SNAPSHOTS;

@@ -248,6 +248,33 @@ double problem_eps(const struct problem *problem)
     return problem_stabilized(problem) || problem->rule->op == OP_PIECE ? problem->desc.eps : 1e-10;
 }
 
+int64_t problem_unit_columns(const struct problem *problem)
+{
+    const struct rule *rule = problem->rule;
+
+    if (problem_stabilized(problem))
+        return 0;
+    if (rule->erase != ERASE_NONE)
+        return problem->desc.key_dim;
+    if (!rule_has_chunks(rule) || (problem->desc.flags & CLATTN_VALUE_GATE))
+        return problem->desc.value_dim;
+    return rule->decay != DECAY_NONE ? 1 : 0;
+}
+
+int problem_keeps_part(const struct problem *problem)
+{
+    return problem_stabilized(problem) || problem_unit_columns(problem) > 0;
+}
+
+enum unit problem_unit(const struct problem *problem)
+{
+    if (problem->rule->erase != ERASE_NONE)
+        return UNIT_DIAGONAL;
+    if (problem->rule->decay == DECAY_COMPLEX)
+        return UNIT_COLUMN_PAIRS;
+    return problem->desc.flags & CLATTN_COMPLEX ? UNIT_ROW_PAIRS : UNIT_ONES;
+}
+
 int problem_values(const struct problem *problem)
 {
     const struct extent most = problem_most(problem);
@@ -255,6 +282,7 @@ int problem_values(const struct problem *problem)
     switch (problem->pass) {
     case PASS_OUTPUTS: break;
     case PASS_DENOMINATORS: return 1;
+    case PASS_TRANSITION: return (int)problem_unit_columns(problem);
     case PASS_ATTENTION: return (int)(rule_has_list(problem->rule) ? most.kv_len : most.seq_len * problem->desc.steps);
     }
     return (int)problem->desc.value_dim;

@@ -8,8 +8,9 @@
 struct arguments;
 
 /* What one pass over the sequences computes: the outputs, with the problem's values; their denominators, with one value
- * column of ones; or the attention matrix, with unit vectors as values. */
-enum pass { PASS_OUTPUTS, PASS_DENOMINATORS, PASS_ATTENTION };
+ * column of ones; the attention matrix, with unit vectors as values; or what a summary keeps of a state, with values of
+ * zero and a unit for the initial state. */
+enum pass { PASS_OUTPUTS, PASS_DENOMINATORS, PASS_ATTENTION, PASS_TRANSITION };
 
 struct problem {
     clattn_plan_desc desc; /* completed */
@@ -114,6 +115,20 @@ double problem_eps(const struct problem *problem);
 
 /* Gives a completed desc that many key heads. Each is shared by as many other heads as before. */
 void problem_share_heads(clattn_plan_desc *desc, int64_t shared);
+
+/* Whether the tokens' effect on a state is computed in place of outputs. */
+static inline int problem_is_summary(const struct problem *problem)
+{
+    return (problem->desc.flags & CLATTN_SUMMARY) != 0;
+}
+/* What a summary keeps of the state before is what tokens that write nothing make of a unit state. That has this many
+ * columns; 0: the summary keeps everything, or the sum of log-decays stands for it. */
+int64_t problem_unit_columns(const struct problem *problem);
+/* Whether a summary keeps less than the whole state, and so has final_transition. */
+int problem_keeps_part(const struct problem *problem);
+/* The unit state's elements. */
+enum unit { UNIT_ONES, UNIT_DIAGONAL, UNIT_ROW_PAIRS, UNIT_COLUMN_PAIRS };
+enum unit problem_unit(const struct problem *problem);
 
 /* Whether the problem is the backward pass. */
 static inline int problem_is_backward(const struct problem *problem)

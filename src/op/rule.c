@@ -363,6 +363,18 @@ static struct operand_row write_row(const clattn_plan_desc *desc, const struct r
     return row;
 }
 
+/* What a summary keeps of the state before. NULL: all of it. */
+static const char *transition_dims(const clattn_plan_desc *desc, const struct rule *rule)
+{
+    if (rule->read == READ_STABILIZED)
+        return "NG";
+    if (rule->erase != ERASE_NONE)
+        return "NGKK";
+    if (!rule_has_chunks(rule) || (desc->flags & CLATTN_VALUE_GATE))
+        return "NGKV";
+    return rule->decay != DECAY_NONE ? "NGK" : NULL;
+}
+
 static int forward_operands(const clattn_plan_desc *desc, const struct rule *rule,
                             struct operand_row rows[OPERAND_COUNT])
 {
@@ -370,25 +382,28 @@ static int forward_operands(const clattn_plan_desc *desc, const struct rule *rul
     int may_lack = rule->erase == ERASE_KERNEL; /* p, for which k stands, and beta, which is 1 */
     int list = rule_has_list(rule), matrix = !list, keys = matrix && rule_has_keys(rule);
     int count;
+    int summary = (desc->flags & CLATTN_SUMMARY) != 0, reads = !summary;
+    const char *const kept = summary ? transition_dims(desc, rule) : NULL;
     const struct operand_choice all[] = {
-        {keys, ROW(OP(Q), "BTQK", STORE_DATA, QUERY)},
+        {keys && reads, ROW(OP(Q), "BTQK", STORE_DATA, QUERY)},
         {keys, ROW(OP(K), "BSLK", STORE_DATA, KEY)},
         {matrix, ROW(OP(V), "BSGV", STORE_DATA, VALUE)},
         {list, ROW(OP(Q), "BTHK", STORE_DATA, LISTED)},
         {list, ROW(OP(K), "BXYK", STORE_DATA, LISTED)},
         {list, ROW(OP(V), "BXYV", STORE_DATA, VALUE)},
-        {1, ROW(OP(O), "BTHV", STORE_DATA, WRITTEN)},
+        {reads, ROW(OP(O), "BTHV", STORE_DATA, WRITTEN)},
         {gated, gate_row(desc, rule)},
         {gated, decay_words[rule->decay].second},
         {(desc->flags & CLATTN_VALUE_GATE) != 0, ROW(OP(GV), "BTGV", STORE_GATE, DECAY)},
         {!may_lack || (desc->flags & CLATTN_WITH_P), erase_rows[rule->erase][0]},
         {!may_lack || (desc->flags & CLATTN_WITH_BETA), erase_rows[rule->erase][1]},
         {1, write_row(desc, rule)},
-        {1, read_rows[rule->read]},
+        {reads, read_rows[rule->read]},
         {(desc->flags & CLATTN_WITH_DT_BIAS) != 0, bias_row(rule)},
         {(desc->flags & CLATTN_WITH_A_LOG) != 0, ROW(OP(A_LOG), "G", STORE_STATE, BONUS)},
-        {(desc->flags & CLATTN_WITH_D) != 0, ROW(OP(D), "HV", STORE_STATE, BONUS)},
-        {(desc->flags & CLATTN_WITH_Z) != 0, ROW(OP(Z), "BTHV", STORE_DATA, VALUE)},
+        {reads && (desc->flags & CLATTN_WITH_D) != 0, ROW(OP(D), "HV", STORE_STATE, BONUS)},
+        {reads && (desc->flags & CLATTN_WITH_Z) != 0, ROW(OP(Z), "BTHV", STORE_DATA, VALUE)},
+        {kept != NULL, ROW(OP(TRANSITION), kept, STORE_STATE, WRITTEN)},
         {matrix && (desc->flags & CLATTN_WITH_ACCEPTED), ROW(OP(ACCEPTED), "N", STORE_LENGTH, COUNTS)},
         {matrix && (desc->flags & CLATTN_WITH_STATE_INDICES), ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
@@ -493,7 +508,7 @@ static const struct state_tensor *written_state(clattn_operand_id id)
 int operand_is_output(clattn_operand_id id)
 {
     static const int outputs[OPERAND_COUNT] = {
-        [CLATTN_O] = 1, [CLATTN_LSE] = 1, [CLATTN_ATTN] = 1, [CLATTN_WRITTEN] = 1};
+        [CLATTN_O] = 1, [CLATTN_LSE] = 1, [CLATTN_ATTN] = 1, [CLATTN_WRITTEN] = 1, [CLATTN_TRANSITION] = 1};
 
     return outputs[id] || written_state(id) != NULL;
 }

@@ -70,12 +70,13 @@ static void load_steps(struct head *head, int64_t row, int64_t first)
 
 void head_load_value(const struct head *head, int64_t row, int64_t first)
 {
-    if (!head->units) {
+    if (!head->units && !head->task->transition) {
         load_row(head, CLATTN_V, row, first, head->head, head->V, head->x);
         return;
     }
     memset(head->x, 0, (size_t)head->V * sizeof *head->x);
-    head->x[row] = 1;
+    if (head->units)
+        head->x[row] = 1;
 }
 
 static double load_strength(const struct head *head, int64_t row, int64_t first)
@@ -104,7 +105,7 @@ double head_load_write(struct head *head, int64_t row, int64_t first)
     case WRITE_VALUE: break;
     case WRITE_BETA: strength = load_strength(head, row, first); break;
     case WRITE_GATED:
-        for (int64_t c = 0; c < head->V; c++)
+        for (int64_t c = 0; c < head->V && !head->task->transition; c++)
             head->x[c] *= head_element(head, CLATTN_W, row, first, h, c);
         break;
     case WRITE_STEP:

@@ -192,6 +192,8 @@ static void run_token(struct head *head, int64_t token)
     int64_t steps = problem->desc.steps, reads = problem_reads(problem);
     int before = read_is_before(problem->rule->read), whole = problem_reads_whole(problem);
 
+    if (problem_is_summary(problem))
+        reads = 0;
     for (int64_t n = 0; n < reads && before; n++)
         read_token(head, token, head_of_read(head, n));
     head_factors(head, token);
@@ -251,6 +253,8 @@ static void run_head(void *user, int64_t job)
     head_place(&head);
     if (head.units)
         head.V = head.tokens * desc->steps;
+    if (task->transition && !problem_stabilized(task->problem))
+        head.V = problem_unit_columns(task->problem);
     memory = calloc((size_t)(head.levels * head.K * head.V + 6 * head.K + 5 * head.V), sizeof *memory);
     if (memory == NULL) {
         atomic_store(&task->out_of_memory, 1);
@@ -295,6 +299,10 @@ clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_s
     for (task.units = (problem.desc.flags & CLATTN_WITH_ATTN) != 0; task.units >= 0; task.units--)
         parallel_for(task.extent.sequences * problem_work_heads(&problem), job_of(problem.rule), &task);
     task.units = 0;
+    task.transition = task.tensors[CLATTN_TRANSITION].data != NULL;
+    if (task.transition)
+        parallel_for(task.extent.sequences * problem_work_heads(&problem), run_head, &task);
+    task.transition = 0;
     task_move_positions(&task);
     if (problem.desc.flags & CLATTN_CARRY)
         parallel_for(task.extent.sequences * problem.desc.kv_heads, list_carry, &task);

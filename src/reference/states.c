@@ -102,7 +102,37 @@ static uint32_t first_position(const struct head *head)
                : 0;
 }
 
-void head_begin(struct head *head)
+/* Makes S a unit state. */
+static void begin_unit(struct head *head)
+{
+    const enum unit unit = problem_unit(head->task->problem);
+
+    for (int64_t n = 0; n < head->K; n++)
+        for (int64_t c = 0; c < head->V; c++) {
+            const int is_one[] = {[UNIT_ONES] = 1,
+                                  [UNIT_DIAGONAL] = n == c,
+                                  [UNIT_ROW_PAIRS] = n % 2 == 0,
+                                  [UNIT_COLUMN_PAIRS] = c % 2 == 0};
+            head->S[n * head->V + c] = is_one[unit];
+        }
+}
+
+static void end_transition(const struct head *head)
+{
+    const struct tensor *M = head_tensor(head, CLATTN_TRANSITION);
+    const int64_t at = state_at(head, M, head->sequence, 0);
+    double sum = 0;
+
+    for (int64_t i = 0; i < head->K * head->V && !problem_stabilized(head->task->problem); i++)
+        number_store(M->dtype, M->data, at + i, head->S[i]);
+    if (!problem_stabilized(head->task->problem))
+        return;
+    for (int64_t token = 0; token < head->tokens; token++)
+        sum += head_gate(head, token, 0);
+    number_store(M->dtype, M->data, at, sum);
+}
+
+static void begin_given(struct head *head)
 {
     const struct tensor *S = head_tensor(head, CLATTN_STATE_IN);
     const struct tensor *z = head_tensor(head, CLATTN_NORMALIZER_IN);
@@ -121,12 +151,24 @@ void head_begin(struct head *head)
                                    : (double)-INFINITY;
 }
 
+void head_begin(struct head *head)
+{
+    if (head->task->transition)
+        begin_unit(head);
+    else
+        begin_given(head);
+}
+
 void head_end(const struct head *head)
 {
     const struct tensor *S = head_tensor(head, CLATTN_STATE_OUT);
     const struct tensor *z = head_tensor(head, CLATTN_NORMALIZER_OUT);
     const struct tensor *m = head_tensor(head, CLATTN_STABILIZER_OUT);
 
+    if (head->task->transition) {
+        end_transition(head);
+        return;
+    }
     if (head->state < 0 || head->units)
         return;
     store_matrix(head, S, state_at(head, S, head->state, 0));

@@ -16,7 +16,8 @@ struct task {
     const struct problem *problem;
     struct extent extent;
     struct tensor tensors[OPERAND_COUNT];
-    int units; /* unit vectors are in the place of v, and attn in that of o */
+    int transition; /* what a summary keeps is computed: a unit state is the initial one, and nothing is written */
+    int units;      /* unit vectors are in the place of v, and attn in that of o */
     atomic_int out_of_memory;
 };
 

@@ -301,6 +301,8 @@ static int whole_state(struct builder *b, const char *name, int64_t columns)
 void around_memory(struct builder *b)
 {
     b->denominators = b->whole = b->whole_sums = IR_NONE;
+    if (problem_is_summary(b->problem))
+        return;
     if (problem_normalized(b->problem))
         b->denominators = build_scratch(b, "denominators", CLATTN_F32, tokens_of_all(b->problem));
     if (!problem_reads_whole(b->problem) || (b->problem->desc.flags & CLATTN_FINAL_STATE))

@@ -21,6 +21,8 @@ void around_memory(struct builder *b);
 /* Adds the reads of the state after the last token, where all tokens read that one. Adds the attention matrix beside
  * the outputs, except for a list with ERASE_POSITION, whose own solver computes it. */
 clattn_status around_reads(struct builder *b);
+/* Adds what a summary keeps of a state, unless that is all of it or the gates' own step has written it. */
+clattn_status around_summary(struct builder *b);
 /* The constants of cl/rope/turns.clh, for kernels that rotate rows by a rule's rotary positions. */
 void add_rope_angles(struct kernel_step *step, const clattn_plan_desc *desc);
 /* Solvers that only other solvers use. They are not in solver_list. */

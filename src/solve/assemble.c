@@ -71,6 +71,8 @@ clattn_status build_own(struct builder *b, const struct solver *solver, const vo
     b->built->own = own;
     if (problem_is_backward(b->problem))
         return CLATTN_SUCCESS;
+    if (problem_is_summary(b->problem))
+        return around_summary(b);
     TRY(around_reads(b));
     return around_output(b);
 }

@@ -93,8 +93,10 @@ static void add_options(struct kernel_step *step, const struct problem *problem)
     step_constant(step, "HAS_STEP", has_step[problem->rule->write]);
     step_constant(step, "HAS_BIAS", has(problem, CLATTN_WITH_DT_BIAS));
     step_constant(step, "HAS_SOFTPLUS", has(problem, CLATTN_SOFTPLUS));
-    step_constant(step, "HAS_D", has(problem, CLATTN_WITH_D));
-    step_constant(step, "HAS_Z", has(problem, CLATTN_WITH_Z));
+    step_constant(step, "HAS_INPUT", problem->pass != PASS_TRANSITION);
+    step_constant(step, "HAS_OUTPUT", !problem_is_summary(problem));
+    step_constant(step, "HAS_D", has(problem, CLATTN_WITH_D) && !problem_is_summary(problem));
+    step_constant(step, "HAS_Z", has(problem, CLATTN_WITH_Z) && !problem_is_summary(problem));
     step_constant(step, "PAIRS", has(problem, CLATTN_COMPLEX));
 }
 
@@ -403,7 +405,7 @@ static const struct parameter lanes_parameters[] = {
 };
 
 #define CHANNELS_SOLVER(body)                                                                                          \
-    .mode = CLATTN_MODE_RECURRENT, .variant = body, .tiles_size = sizeof(struct channels_tiles),                       \
+    .mode = CLATTN_MODE_RECURRENT, .transitions = 1, .variant = body, .tiles_size = sizeof(struct channels_tiles),     \
     .shape_size = sizeof(struct channels_shape), .applies = applies, .choose_tiles = choose_tiles,                     \
     .derive_shape = derive_shape, .reach = reach, .recipe = recipe, .describe = describe
 

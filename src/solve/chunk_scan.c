@@ -237,7 +237,7 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     const struct chunk_scan_shape *s = shape;
 
     chunk_scan_add_prepare(b, problem, &s->prepare, &s->tiles.prepare);
-    return build_passes(b, shape, add_scan);
+    return problem->pass == PASS_TRANSITION ? add_scan(b, problem, shape) : build_passes(b, shape, add_scan);
 }
 
 static void describe(struct text *text, const void *shape, int step)
@@ -255,6 +255,7 @@ const struct solver solver_chunk_scan = {
     .space = {"chunk_scan", parameters, 1024, 0, 0, 1},
     .mode = CLATTN_MODE_CHUNK,
     .rank = 970,
+    .transitions = 1,
     .tiles_size = sizeof(struct chunk_scan_tiles),
     .shape_size = sizeof(struct chunk_scan_shape),
     .applies = applies,

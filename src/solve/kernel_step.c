@@ -104,7 +104,8 @@ static int cu_stride(const clattn_plan_desc *desc)
 static void add_states(struct kernel_step *step, const struct problem *problem)
 {
     const clattn_plan_desc *desc = &problem->desc;
-    int ones = problem->pass == PASS_DENOMINATORS, units = problem->pass == PASS_ATTENTION;
+    int ones = problem->pass == PASS_DENOMINATORS, units = problem->pass == PASS_ATTENTION,
+        transition = problem->pass == PASS_TRANSITION;
     const struct number numbers[] = {
         {"KEY_DIM", desc->key_dim},
         {"VALUE_DIM", units ? desc->value_dim : problem_values(problem)}, /* the attention matrix has a column for each
@@ -113,7 +114,7 @@ static void add_states(struct kernel_step *step, const struct problem *problem)
         {"QK_GROUP", desc->heads / desc->qk_heads}, /* 1 if heads share a state */
         {"QK_TILED", desc->flags & CLATTN_HEADS_TILED && desc->qk_heads != desc->heads ? desc->qk_heads : 0},
         {"CU_STRIDE", cu_stride(desc)},
-        {"STATE_VK", !ones && (desc->flags & CLATTN_STATE_VK) != 0},
+        {"STATE_VK", !ones && !transition && (desc->flags & CLATTN_STATE_VK) != 0},
         {"STATE_POOL", (desc->flags & CLATTN_WITH_STATE_INDICES) != 0},
         {"SNAPSHOTS", !units && (desc->state_window != 0 || desc->state_every != 0)},
         {"ACCEPTED", !units && (desc->flags & CLATTN_WITH_ACCEPTED) != 0},
@@ -154,6 +155,7 @@ static void add_maps(struct kernel_step *step, const struct problem *problem)
 
 struct kernel_step kernel_step(enum embedded_file file, const struct problem *problem)
 {
+    const int own_states = problem->pass == PASS_DENOMINATORS || problem->pass == PASS_TRANSITION;
     int has_eps = problem->pass == PASS_DENOMINATORS || problem->rule->op == OP_PIECE;
     struct kernel_step step = {.file = file,
                                .name = file != FILE_nothing ? kernel_signatures[file].name : NULL,
@@ -162,7 +164,7 @@ struct kernel_step kernel_step(enum embedded_file file, const struct problem *pr
                                .gate = problem_gate_type(problem),
                                .strength = problem_strength_type(problem),
                                .out = problem_out_type(problem),
-                               .state = problem->pass == PASS_DENOMINATORS ? CLATTN_F32 : problem_state_type(problem),
+                               .state = own_states ? CLATTN_F32 : problem_state_type(problem),
                                .gate_scale = problem->desc.gate_scale,
                                .softcap = problem->desc.softcap,
                                .step_min = problem->desc.step_min,

@@ -395,6 +395,7 @@ const struct solver solver_recurrent = {
     .mode = CLATTN_MODE_RECURRENT,
     .rank = 960,
     .units = 1,
+    .transitions = 1,
     .tiles_size = sizeof(struct recurrent_tiles),
     .shape_size = sizeof(struct recurrent_shape),
     .prefers = prefers,

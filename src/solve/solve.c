@@ -18,7 +18,9 @@ int group_fits(const struct device_facts *facts, int group)
 clattn_status solver_tiles(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
                            const struct tuned *tuned, void *tiles)
 {
-    if ((problem->pass == PASS_ATTENTION && !solver->units) || (problem_is_backward(problem) && !solver->backward))
+    if ((problem->pass == PASS_ATTENTION && !solver->units) ||
+        (problem->pass == PASS_TRANSITION && !solver->transitions) ||
+        (problem_is_backward(problem) && !solver->backward))
         return CLATTN_UNSUPPORTED;
     if (!solver->applies(solver, facts, problem))
         return CLATTN_UNSUPPORTED;

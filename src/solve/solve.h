@@ -38,10 +38,11 @@ struct solver {
     clattn_mode mode;
     int rank; /* solvers are tried in descending order of rank */
     enum team_use team;
-    int shared;   /* its work-items share a tile: it is tried only on devices that are good at that, or with a matrix
+    int shared;      /* its work-items share a tile: it is tried only on devices that are good at that, or with a matrix
                  * engine */
-    int units;    /* v may be unit vectors, which gives the attention matrix (PASS_ATTENTION) */
-    int backward; /* it computes the backward pass, or is a step of it */
+    int units;       /* v may be unit vectors, which gives the attention matrix (PASS_ATTENTION) */
+    int transitions; /* values may be zero and the initial state a unit (PASS_TRANSITION) */
+    int backward;    /* it computes the backward pass, or is a step of it */
     const void *variant; /* tells apart solvers that share these functions */
     size_t tiles_size;   /* the size of its struct of tiles, which has only ints */
     size_t shape_size;   /* the size of its struct of what follows from the tiles */

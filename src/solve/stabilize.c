@@ -65,6 +65,7 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     build_bind(b, "initial", build_operand(b, CLATTN_STABILIZER_IN));
     build_bind(b, "final", build_operand(b, CLATTN_STABILIZER_OUT));
     build_bind(b, "snapshots", build_operand(b, CLATTN_STABILIZERS));
+    build_bind(b, "total", build_operand(b, CLATTN_TRANSITION));
     build_kernel(b, &s->step, (struct grid3){build_length(b, IR_SEQUENCES), problem_work_heads(problem), 1});
     return CLATTN_SUCCESS;
 }

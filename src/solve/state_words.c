@@ -34,7 +34,7 @@ struct erase_words erase_words(const struct problem *problem)
 
 int reads_bonus(const struct problem *problem)
 {
-    return reads[problem->rule->read].bonus;
+    return reads[problem->rule->read].bonus && !problem_is_summary(problem);
 }
 
 static enum embedded_file value_header(const struct problem *problem)
@@ -43,13 +43,15 @@ static enum embedded_file value_header(const struct problem *problem)
     case PASS_OUTPUTS: break;
     case PASS_DENOMINATORS: return FILE_value_ones;
     case PASS_ATTENTION: return FILE_value_units;
+    case PASS_TRANSITION: return FILE_value_zeros;
     }
     return writes[problem->rule->write].values;
 }
 
 enum embedded_file output_words(const struct problem *problem, enum outputs outputs)
 {
-    if (outputs == OUTPUTS_NONE || (problem_reads_whole(problem) && outputs != OUTPUTS_AT_END))
+    if (outputs == OUTPUTS_NONE || problem_is_summary(problem) ||
+        (problem_reads_whole(problem) && outputs != OUTPUTS_AT_END))
         return FILE_output_none;
     if (problem->pass == PASS_DENOMINATORS)
         return problem_stabilized(problem) ? FILE_output_stable : FILE_output_sum;
@@ -62,7 +64,7 @@ void add_state_words(struct kernel_step *step, const struct problem *problem, en
 
     step_header(step, erases[rule->erase].header);
     step_header(step, writes[rule->write].strength);
-    step_header(step, reads[rule->read].header);
+    step_header(step, reads[problem_is_summary(problem) ? READ_AFTER : rule->read].header);
     step_header(step, value_header(problem));
     step_header(step, output_words(problem, outputs));
 }

@@ -95,7 +95,7 @@ static const struct bad {
     BAD(flags, CLATTN_WITH_KV_LENS, "gated_delta_rule", "kv_lens"),
     BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
     BAD(flags, CLATTN_APPEND, "gated_delta_rule", "append"),
-    BAD(flags, CLATTN_WITH_ACCEPTED * 2, "unknown bits", "0x80000000000"),
+    BAD(flags, CLATTN_SUMMARY * 2, "unknown bits", "0x100000000000"),
     BAD(flags, CLATTN_NONCAUSAL, "gated_delta_rule", "noncausal"),
     BAD(flags, CLATTN_WITH_A_LOG, "a_log is for gate_map softplus and sigmoid", "not for log"),
     BAD(flags, CLATTN_WITH_DT_BIAS, "gated_delta_rule", "dt_bias is for gates with a gate_map"),
@@ -654,6 +654,21 @@ static void test_bad_views(void **state)
     }
 }
 
+static void see_outputs(clattn_rule rule, uint64_t flags, int seen[OPERAND_COUNT])
+{
+    const clattn_plan_desc desc = {.rule = rule,
+                                   .flags = flags | CLATTN_WITH_BIAS | CLATTN_WITH_POSITION | CLATTN_WITH_MOMENTUM,
+                                   .state_window = 1};
+    struct operand_row rows[OPERAND_COUNT];
+    int count = rule_operands(&desc, rows);
+
+    for (int i = 0; i < count; i++) {
+        seen[rows[i].id] = 1;
+        if (operand_is_output(rows[i].id) != (rows[i].numbers == NUMBERS_WRITTEN))
+            fail_msg("%s: %s is an output by its id or its row alone", test_rule_name(rule), operand_name(rows[i].id));
+    }
+}
+
 /* Whether an operand is written stands by its id, for those that a desc has not, and in its row. */
 static void test_outputs(void **state)
 {
@@ -665,19 +680,9 @@ static void test_outputs(void **state)
     int seen[OPERAND_COUNT] = {0};
 
     (void)state;
-    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
-        const clattn_plan_desc desc = {.rule = rule,
-                                       .flags = all | CLATTN_WITH_BIAS | CLATTN_WITH_POSITION | CLATTN_WITH_MOMENTUM,
-                                       .state_window = 1};
-        struct operand_row rows[OPERAND_COUNT];
-        int count = rule_operands(&desc, rows);
-        for (int i = 0; i < count; i++) {
-            seen[rows[i].id] = 1;
-            if (operand_is_output(rows[i].id) != (rows[i].numbers == NUMBERS_WRITTEN))
-                fail_msg("%s: %s is an output by its id or its row alone", test_rule_name(rule),
-                         operand_name(rows[i].id));
-        }
-    }
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
+        for (int summary = 0; summary < 2; summary++)
+            see_outputs(rule, all | (summary ? CLATTN_SUMMARY : 0), seen);
     for (int id = 1; id <= (int)OPERAND_IDS; id++)
         if (!seen[id])
             fail_msg("no rule has %s", operand_name((clattn_operand_id)id));

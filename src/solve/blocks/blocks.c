@@ -93,7 +93,7 @@ static int has_part(const struct problem *problem, enum pass pass, enum blocks_p
     case BLOCKS_PREPARE: return pass == PASS_OUTPUTS;
     case BLOCKS_STATES: return 1;
     case BLOCKS_JOIN: return segments > 1;
-    case BLOCKS_OUTPUTS: return !problem_reads_whole(problem);
+    case BLOCKS_OUTPUTS: return !problem_reads_whole(problem) && !problem_is_summary(problem);
     case BLOCKS_PARTS: break;
     }
     return 0;

@@ -44,7 +44,7 @@ static int applies(const struct solver *solver, const struct device_facts *facts
 {
     (void)solver;
     return facts->engine != NULL && problem->desc.key_dim <= MOST_CHANNELS && problem->desc.dtype != CLATTN_F32 &&
-           has_state_of_matrices(problem) && !problem_reads_whole(problem) &&
+           has_state_of_matrices(problem) && !problem_reads_whole(problem) && !problem_is_summary(problem) &&
            !(problem->desc.flags & CLATTN_VALUE_GATE);
 }
 
