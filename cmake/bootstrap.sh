@@ -114,6 +114,7 @@ install_packages() {
             apt -o Dpkg::Options::=--force-unsafe-io install --no-install-recommends $(apt_known g++ git clang libclang-rt-dev clang-format-14 \
                 mesa-opencl-icd libclblast1 libmimalloc2.0 oclgrind intel-opencl-icd clang-19 llvm-15 abigail-tools gcc-mingw-w64-x86-64-win32 wine wine64 \
                 gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user lintian dpkg-dev man-db zsh fish \
+                libopenmpi-dev openmpi-bin \
                 python3-numpy python3-torch python3-pyopencl python3-pytest python3-setuptools python3-wheel locales)
             cjson_source
             wait

@@ -12,6 +12,15 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/clattn.h ${PROJECT_SOURCE_DIR}/inclu
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
         DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documents)
 
+if(TARGET clattn_mpi_shared)
+    install(TARGETS clattn_mpi_shared EXPORT clattn-mpi-targets
+            RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT mpi
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mpi
+            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mpi
+            INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+    install(FILES ${PROJECT_SOURCE_DIR}/include/clattn_mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT mpi)
+endif()
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/clattn)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/clattn-config.cmake.in
                               ${PROJECT_BINARY_DIR}/clattn-config.cmake INSTALL_DESTINATION ${package_dir})
@@ -19,6 +28,9 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/clattn-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/clattn-config.cmake ${PROJECT_BINARY_DIR}/clattn-config-version.cmake
         DESTINATION ${package_dir} COMPONENT dev)
 install(EXPORT clattn-targets NAMESPACE clattn:: DESTINATION ${package_dir} COMPONENT dev)
+if(TARGET clattn_mpi_shared)
+    install(EXPORT clattn-mpi-targets NAMESPACE clattn:: DESTINATION ${package_dir} COMPONENT mpi)
+endif()
 
 # The .pc file finds its prefix from where it lies, so that an installed tree can be moved.
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE libdir)
@@ -40,6 +52,10 @@ if(CLATTN_MATH_LIBRARY)
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/clattn.pc.in ${PROJECT_BINARY_DIR}/clattn.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/clattn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+if(TARGET clattn_mpi_shared)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/clattn_mpi.pc.in ${PROJECT_BINARY_DIR}/clattn_mpi.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/clattn_mpi.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT mpi)
+endif()
 
 if(clattn_is_top_level)
     include(cmake/packages.cmake)

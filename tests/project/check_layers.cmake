@@ -2,7 +2,7 @@
 # here, nothing after; headers do not include each other in a circle. With the object files: no file of src/ uses what a folder after
 # its own defines, and files do not use each other in a circle.
 cmake_minimum_required(VERSION 3.20)
-set(order base device op reference ir solve tune plan layer check tuner cli tools)
+set(order base device op reference ir solve tune plan layer check tuner cli mpi tools)
 set(bad "")
 foreach(folder IN LISTS order)
     list(FIND order ${folder} own)
@@ -15,7 +15,7 @@ foreach(folder IN LISTS order)
         file(STRINGS ${file} includes REGEX "^#include \"")
         foreach(include IN LISTS includes)
             if(NOT include MATCHES "\"([a-z_]+)/([a-z_0-9/]+\\.(h|def))\"")
-                if(NOT include MATCHES "\"(clattn|clattn_layer|embedded_files)\\.h\"")
+                if(NOT include MATCHES "\"(clattn|clattn_layer|clattn_mpi|embedded_files)\\.h\"")
                     string(APPEND bad "src/${folder}/${name}: ${include} names no folder\n")
                 endif()
                 continue()

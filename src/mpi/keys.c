@@ -1,0 +1,167 @@
+/* Tokens of a list are cut: each rank gets the keys and values of all, and its queries read those up to their own. */
+#include "mpi/mpi.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+static const clattn_operand_id gathered_ids[] = {CLATTN_K, CLATTN_V, CLATTN_G};
+enum { GATHERED = sizeof gathered_ids / sizeof *gathered_ids };
+
+struct keys {
+    clattn_mpi_plan *plan;
+    struct part *part;
+    void *memory[GATHERED];              /* NULL: the rule has no such operand */
+    clattn_operand_info infos[GATHERED]; /* [B,TK,H,…] */
+    int *counts, *firsts;                /* tokens of the ranks */
+};
+
+/* Elements of a token. */
+static int64_t row_of(const clattn_operand_info *info)
+{
+    int64_t row = 1;
+
+    for (int i = 2; i < info->rank; i++)
+        row *= info->dims[i];
+    return row;
+}
+
+static clattn_status check_keys(const struct keys *keys, const clattn_operand *operand, const clattn_operand_info *info)
+{
+    clattn_mpi_context *context = keys->plan->context;
+
+    if (keys->part->count > 0 && (operand == NULL || operand->host == NULL))
+        return note_failure(context, CLATTN_INVALID_OPERAND, "%s is missing", info->name);
+    if (operand != NULL && (operand->batch_stride != 0 || operand->token_stride != 0 || operand->head_stride != 0))
+        return note_failure(context, CLATTN_INVALID_OPERAND, "%s has strides, expected a contiguous tensor of a list",
+                            info->name);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status allocate(struct keys *keys, int i)
+{
+    const int64_t tokens = keys->part->sequences > 0 ? keys->part->total : 0, batch = keys->plan->whole.batch;
+    const size_t bytes = (size_t)(batch * tokens * row_of(&keys->infos[i])) * (size_t)keys->infos[i].element_size;
+
+    keys->memory[i] = malloc(bytes + 1);
+    return keys->memory[i] != NULL
+               ? CLATTN_SUCCESS
+               : note_failure(keys->plan->context, CLATTN_OUT_OF_MEMORY, "no memory for %s of all ranks, %zu bytes",
+                              keys->infos[i].name, bytes);
+}
+
+/* Every rank's tokens: their own parts are what each says. */
+static clattn_status prepare(struct keys *keys)
+{
+    clattn_mpi_context *context = keys->plan->context;
+
+    if (keys->part->total > INT_MAX)
+        return note_failure(context, CLATTN_UNSUPPORTED, "%lld keys, expected up to %d", (long long)keys->part->total,
+                            INT_MAX);
+    keys->counts = calloc(2 * (size_t)context->ranks, sizeof *keys->counts);
+    if (keys->counts == NULL)
+        return note_failure(context, CLATTN_OUT_OF_MEMORY, "no memory for the parts of %d ranks", context->ranks);
+    keys->firsts = keys->counts + context->ranks;
+    for (int i = 0; i < GATHERED; i++) {
+        if (clattn_operand_describe(&keys->plan->local, gathered_ids[i], &keys->infos[i]) != CLATTN_SUCCESS ||
+            keys->infos[i].rank == 0)
+            continue;
+        TRY(check_keys(keys, part_operand(keys->part, gathered_ids[i]), &keys->infos[i]));
+        TRY(allocate(keys, i));
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status share_counts(struct keys *keys)
+{
+    clattn_mpi_context *context = keys->plan->context;
+    int count = (int)keys->part->count, first = (int)keys->part->first;
+
+    TRY(note_mpi(context, MPI_Allgather(&count, 1, MPI_INT, keys->counts, 1, MPI_INT, context->comm), "MPI_Allgather"));
+    return note_mpi(context, MPI_Allgather(&first, 1, MPI_INT, keys->firsts, 1, MPI_INT, context->comm),
+                    "MPI_Allgather");
+}
+
+static clattn_status gather(struct keys *keys, int i)
+{
+    clattn_mpi_context *context = keys->plan->context;
+    const clattn_operand *own = part_operand(keys->part, gathered_ids[i]);
+    const size_t row = (size_t)row_of(&keys->infos[i]) * (size_t)keys->infos[i].element_size;
+    const char *from = own != NULL && own->host != NULL ? (const char *)own->host + own->offset : NULL;
+    const int64_t batch = keys->plan->whole.flags & CLATTN_CU_SEQLENS ? 1 : keys->part->sequences;
+    MPI_Datatype rows;
+
+    TRY(note_mpi(context, MPI_Type_contiguous((int)row, MPI_BYTE, &rows), "MPI_Type_contiguous"));
+    MPI_Type_commit(&rows);
+    for (int64_t b = 0; b < batch; b++)
+        note_mpi(context,
+                 MPI_Allgatherv(from != NULL ? from + (size_t)(b * keys->part->count) * row : NULL,
+                                (int)keys->part->count, rows,
+                                (char *)keys->memory[i] + (size_t)(b * keys->part->total) * row, keys->counts,
+                                keys->firsts, rows, context->comm),
+                 "MPI_Allgatherv");
+    MPI_Type_free(&rows);
+    return CLATTN_SUCCESS;
+}
+
+static void bind(struct keys *keys)
+{
+    for (int i = 0; i < GATHERED; i++) {
+        const clattn_operand_info *info = &keys->infos[i];
+        const int64_t row = keys->memory[i] != NULL ? row_of(info) : 0;
+        if (keys->memory[i] == NULL)
+            continue;
+        part_put(keys->part, gathered_ids[i], keys->memory[i], 0);
+        *part_operand(keys->part, gathered_ids[i]) =
+            (clattn_operand){.id = gathered_ids[i],
+                             .host = keys->memory[i],
+                             .batch_stride = keys->part->total * row,
+                             .token_stride = row,
+                             .head_stride = info->rank > 3 ? info->dims[3] : 1};
+    }
+}
+
+static void run(struct keys *keys)
+{
+    clattn_mpi_plan *plan = keys->plan;
+    struct part *part = keys->part;
+    const int noncausal = (plan->whole.flags & CLATTN_NONCAUSAL) != 0;
+
+    if (part->count == 0)
+        return;
+    bind(keys);
+    if (part->starts != NULL)
+        for (int64_t n = 0; n <= part->sequences && noncausal; n++)
+            part->local_keys[n] = (int32_t)part->starts[n];
+    if (part->starts != NULL)
+        part_put(part, CLATTN_SEQLENS_KV, part->local_keys, ((size_t)part->sequences + 1) * sizeof *part->local_keys);
+    part->call.kv_len = noncausal ? part->total : part->first + part->count;
+    part->call.operands = part->operands;
+    part->call.operand_count = part->operand_count;
+    note_failure(plan->context, clattn_run(plan->run, &part->call), "the run failed");
+}
+
+static clattn_status gather_and_run(struct keys *keys)
+{
+    TRY(share_counts(keys));
+    for (int i = 0; i < GATHERED; i++)
+        if (keys->memory[i] != NULL)
+            gather(keys, i);
+    TRY(agree(keys->plan->context));
+    run(keys);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status run_keys(clattn_mpi_plan *plan, struct part *part)
+{
+    struct keys keys = {.plan = plan, .part = part};
+    clattn_status status;
+
+    prepare(&keys);
+    status = agree(plan->context);
+    if (status == CLATTN_SUCCESS)
+        status = gather_and_run(&keys);
+    for (int i = 0; i < GATHERED; i++)
+        free(keys.memory[i]);
+    free(keys.counts);
+    return status;
+}

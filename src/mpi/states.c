@@ -1,0 +1,292 @@
+/* Tokens are cut: the states that ranks begin with.
+ *
+ *     summary    each rank: M and N of its stretch, S <- M S + N
+ *     exchange   all-gather of M and N
+ *     fold       from the initial state, in the order of tokens: the same bits on every run and on every rank
+ *     run        the ordinary plan, from the state that the fold came to
+ *
+ * The state of short_conv is its last W inputs: M shifts them by the stretch's tokens. */
+#include "mpi/mpi.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STATE, NORMALIZER, STABILIZER, TRANSITION, FIELDS };
+
+static const clattn_operand_id initial_ids[] = {CLATTN_STATE_IN, CLATTN_NORMALIZER_IN, CLATTN_STABILIZER_IN};
+static const clattn_operand_id final_ids[FIELDS] = {CLATTN_STATE_OUT, CLATTN_NORMALIZER_OUT, CLATTN_STABILIZER_OUT,
+                                                    CLATTN_TRANSITION};
+
+/* The floats of a summary of all sequences and heads, one field after the other. */
+struct layout {
+    size_t count[FIELDS], at[FIELDS], total; /* count 0: the rule has no such field */
+    size_t row;                              /* of the state: floats of a sequence */
+};
+
+struct states {
+    clattn_mpi_plan *plan;
+    struct part *part;
+    struct layout layout;
+    clattn_plan_desc desc; /* of the fold: with the call's sequences */
+    float *own, *all, *state, *unused;
+};
+
+static struct layout layout_of(const clattn_mpi_plan *plan, int64_t sequences)
+{
+    struct layout layout = {.total = 0};
+
+    for (int field = 0; field < FIELDS; field++) {
+        clattn_operand_info info;
+        size_t floats = (size_t)sequences;
+        layout.at[field] = layout.total;
+        if (clattn_operand_describe(&plan->summary_desc, final_ids[field], &info) != CLATTN_SUCCESS || info.rank == 0)
+            continue;
+        for (int i = 1; i < info.rank; i++)
+            floats *= (size_t)info.dims[i];
+        layout.count[field] = floats;
+        layout.total += floats;
+    }
+    layout.row = sequences > 0 ? layout.count[STATE] / (size_t)sequences : 0;
+    return layout;
+}
+
+static float *field_of(const struct states *s, float *memory, int field)
+{
+    return s->layout.count[field] > 0 ? memory + s->layout.at[field] : NULL;
+}
+
+static clattn_state_parts parts_of(const struct states *s, float *memory)
+{
+    return (clattn_state_parts){.state = field_of(s, memory, STATE),
+                                .normalizer = field_of(s, memory, NORMALIZER),
+                                .stabilizer = field_of(s, memory, STABILIZER),
+                                .transition = field_of(s, memory, TRANSITION)};
+}
+
+/* ---- Summary ------------------------------------------------------------------------------------------------------ */
+
+/* Of the part's operands those that the plan reads, and its own outputs. */
+static clattn_status summarize(struct states *s)
+{
+    struct part summary = *s->part;
+
+    summary.operand_count = 0;
+    for (size_t i = 0; i < s->part->operand_count; i++) {
+        const clattn_operand *operand = &s->part->operands[i];
+        clattn_operand_info info;
+        if (clattn_operand_describe(&s->plan->summary_desc, operand->id, &info) == CLATTN_SUCCESS && info.rank > 0 &&
+            (!info.output || operand->id == CLATTN_O))
+            summary.operands[summary.operand_count++] = *operand;
+    }
+    for (int field = 0; field < FIELDS; field++)
+        if (s->layout.count[field] > 0)
+            part_put(&summary, final_ids[field], field_of(s, s->own, field), s->layout.count[field] * sizeof(float));
+    summary.call.operands = summary.operands;
+    summary.call.operand_count = summary.operand_count;
+    return note_failure(s->plan->context, clattn_run(s->plan->summary, &summary.call), "no summary of its tokens");
+}
+
+/* ---- Exchange ----------------------------------------------------------------------------------------------------- */
+
+/* The caller's state as one contiguous field. */
+static void pack(const clattn_operand *operand, const clattn_operand_info *info, int64_t sequences, float *to)
+{
+    const float *from = (const float *)(const void *)((const char *)operand->host + operand->offset);
+    const int is_contiguous = operand->batch_stride == 0 && operand->token_stride == 0 && operand->head_stride == 0;
+    int64_t inner = 1;
+
+    for (int i = 2; i < info->rank; i++)
+        inner *= info->dims[i];
+    for (int64_t n = 0; n < sequences; n++)
+        for (int64_t h = 0; h < info->dims[1]; h++)
+            memcpy(to + (n * info->dims[1] + h) * inner,
+                   from + (is_contiguous ? (n * info->dims[1] + h) * inner
+                                         : n * operand->batch_stride + h * operand->head_stride),
+                   (size_t)inner * sizeof *to);
+}
+
+static void begin_with_nothing(struct states *s)
+{
+    memset(s->state, 0, s->layout.total * sizeof *s->state);
+    for (size_t i = 0; i < s->layout.count[STABILIZER]; i++)
+        field_of(s, s->state, STABILIZER)[i] = -INFINITY;
+}
+
+/* On the rank where sequences begin: the caller's initial state. */
+static clattn_status read_initial(struct states *s)
+{
+    clattn_mpi_plan *plan = s->plan;
+
+    for (int field = STATE; field < TRANSITION; field++) {
+        const clattn_operand *operand = part_operand(s->part, initial_ids[field]);
+        clattn_operand_info info;
+        if (s->layout.count[field] == 0)
+            continue;
+        clattn_operand_describe(&plan->local, initial_ids[field], &info);
+        if (operand == NULL || operand->host == NULL)
+            return note_failure(plan->context, CLATTN_INVALID_OPERAND, "%s is missing on the rank that begins",
+                                info.name);
+        pack(operand, &info, s->part->sequences, field_of(s, s->state, field));
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status exchange(struct states *s)
+{
+    clattn_mpi_context *context = s->plan->context;
+    const int reversed = (s->plan->whole.flags & CLATTN_REVERSED) != 0;
+    MPI_Datatype floats;
+
+    TRY(note_mpi(context, MPI_Type_contiguous((int)s->layout.total, MPI_FLOAT, &floats), "MPI_Type_contiguous"));
+    MPI_Type_commit(&floats);
+    note_mpi(context, MPI_Allgather(s->own, 1, floats, s->all, 1, floats, context->comm), "MPI_Allgather");
+    if (s->plan->whole.flags & CLATTN_INITIAL_STATE)
+        note_mpi(context, MPI_Bcast(s->state, 1, floats, reversed ? context->ranks - 1 : 0, context->comm),
+                 "MPI_Bcast");
+    MPI_Type_free(&floats);
+    return CLATTN_SUCCESS;
+}
+
+/* ---- Fold --------------------------------------------------------------------------------------------------------- */
+
+/* The tokens of a sequence on a rank. */
+static int64_t tokens_on(const struct states *s, int rank, int64_t sequence)
+{
+    const int64_t *starts = s->part->starts;
+    int64_t first, count, begin, end;
+
+    part_of(rank, s->plan->context->ranks, s->part->total, token_unit(s->plan, s->part->total), &first, &count);
+    if (starts == NULL)
+        return count;
+    begin = starts[sequence] > first ? starts[sequence] : first;
+    end = starts[sequence + 1] < first + count ? starts[sequence + 1] : first + count;
+    return end > begin ? end - begin : 0;
+}
+
+/* short_conv, [N,W,H,V]: the inputs move up by the rank's tokens, which take the last places. */
+static void shift_inputs(const struct states *s, int rank)
+{
+    const int64_t taps = s->plan->whole.taps;
+    const size_t row = s->layout.row / (size_t)taps;
+    const float *added = s->all + (size_t)rank * s->layout.total;
+
+    for (int64_t n = 0; n < s->part->sequences; n++) {
+        const int64_t tokens = tokens_on(s, rank, n);
+        float *to = s->state + (size_t)n * s->layout.row;
+        for (int64_t w = 0; w < taps; w++)
+            memcpy(to + (size_t)w * row,
+                   w + tokens < taps ? to + (size_t)(w + tokens) * row
+                                     : added + (size_t)n * s->layout.row + (size_t)w * row,
+                   row * sizeof *to);
+    }
+}
+
+static clattn_status fold_rank(struct states *s, int rank)
+{
+    clattn_mpi_context *context = s->plan->context;
+    const clattn_state_parts state = parts_of(s, s->state),
+                             added = parts_of(s, s->all + (size_t)rank * s->layout.total);
+
+    if (s->plan->exchange == EXCHANGE_INPUTS) {
+        shift_inputs(s, rank);
+        return CLATTN_SUCCESS;
+    }
+    return note_failure(context, clattn_state_fold(&s->desc, &state, &added, rank_log, context),
+                        "the state of rank %d is not folded", rank);
+}
+
+/* The ranks before this one in the order of tokens; all others where tokens see those after them. */
+static clattn_status fold(struct states *s)
+{
+    const clattn_mpi_context *context = s->plan->context;
+    const int reversed = (s->plan->whole.flags & CLATTN_REVERSED) != 0;
+    const int noncausal = (s->plan->whole.flags & CLATTN_NONCAUSAL) != 0;
+
+    for (int i = 0; i < context->ranks; i++) {
+        const int rank = reversed ? context->ranks - 1 - i : i;
+        if (rank == context->rank && !noncausal)
+            break;
+        if (rank != context->rank)
+            TRY(fold_rank(s, rank));
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* ---- Run ---------------------------------------------------------------------------------------------------------- */
+
+static clattn_status run_from_state(struct states *s)
+{
+    clattn_mpi_plan *plan = s->plan;
+    const int ends = (plan->local.flags & CLATTN_FINAL_STATE) != 0;
+
+    for (int field = STATE; field < TRANSITION; field++) {
+        const size_t bytes = s->layout.count[field] * sizeof(float);
+        if (bytes == 0)
+            continue;
+        part_put(s->part, initial_ids[field], field_of(s, s->state, field), bytes);
+        if (ends && !is_last(plan))
+            part_put(s->part, final_ids[field], field_of(s, s->unused, field), bytes);
+    }
+    s->part->call.operands = s->part->operands;
+    s->part->call.operand_count = s->part->operand_count;
+    return note_failure(plan->context, clattn_run(plan->run, &s->part->call), "the run failed");
+}
+
+static clattn_status allocate(struct states *s)
+{
+    const clattn_mpi_context *context = s->plan->context;
+    const size_t total = s->layout.total, count = (size_t)context->ranks + 3;
+
+    if (total > INT_MAX)
+        return note_failure(s->plan->context, CLATTN_UNSUPPORTED, "states of %zu floats a rank, expected up to %d",
+                            total, INT_MAX);
+    s->own = malloc((total * count + 1) * sizeof *s->own);
+    if (s->own == NULL)
+        return note_failure(s->plan->context, CLATTN_OUT_OF_MEMORY, "no memory for the states of %d ranks, %zu bytes",
+                            context->ranks, total * count * sizeof *s->own);
+    s->state = s->own + total;
+    s->unused = s->state + total;
+    s->all = s->unused + total;
+    return CLATTN_SUCCESS;
+}
+
+/* Until the exchange: what may fail on one rank alone. */
+static void prepare(struct states *s)
+{
+    if (allocate(s) != CLATTN_SUCCESS)
+        return;
+    begin_with_nothing(s);
+    if (is_first(s->plan) && (s->plan->whole.flags & CLATTN_INITIAL_STATE) && read_initial(s) != CLATTN_SUCCESS)
+        return;
+    if (s->plan->context->ranks > 1)
+        summarize(s);
+}
+
+static clattn_status exchange_and_run(struct states *s)
+{
+    if (s->plan->context->ranks > 1) {
+        TRY(exchange(s));
+        TRY(agree(s->plan->context));
+        fold(s);
+    }
+    if (s->plan->context->trouble.status == CLATTN_SUCCESS)
+        run_from_state(s);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status run_states(clattn_mpi_plan *plan, struct part *part)
+{
+    struct states s = {.plan = plan, .part = part, .layout = layout_of(plan, part->sequences)};
+    clattn_status status;
+
+    s.desc = plan->summary_desc;
+    *(plan->whole.flags & CLATTN_CU_SEQLENS ? &s.desc.sequences : &s.desc.batch) = part->sequences;
+    prepare(&s);
+    status = agree(plan->context);
+    if (status == CLATTN_SUCCESS)
+        status = exchange_and_run(&s);
+    free(s.own);
+    return status;
+}

@@ -1,0 +1,479 @@
+/* Ranks of MPI, each with a part of a problem: every rank's outputs are those of the reference for the whole. Without
+ * cmocka's assertions, which would leave the other ranks waiting: failures are counted and printed.
+ *
+ * mpirun -n N test_mpi [RULE …]: the rules whose packed sequences are cut; none: all rules, with options, in all ways. */
+#include "harness.h"
+
+#include "clattn_mpi.h"
+#include "device/opencl.h"
+#include "op/options.h"
+#include "op/problem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TOKENS = 37, HEADS = 4, KEY = 12, VALUE = 20, SEQUENCES = 5 };
+
+static int rank, ranks, failures;
+static clattn_mpi_context *context;
+static char **chosen;
+static char last_error[1024];
+
+static void keep_line(void *user, clattn_log_level level, const char *message)
+{
+    (void)user;
+    if (level == CLATTN_LOG_ERROR)
+        snprintf(last_error, sizeof last_error, "%s", message);
+}
+
+static int expect(int holds, const char *what, const char *detail)
+{
+    if (!holds) {
+        fprintf(stderr, "rank %d of %d: %s: %s\n", rank, ranks, what, detail);
+        failures++;
+    }
+    return holds;
+}
+
+static int expect_status(clattn_status actual, clattn_status expected, const char *what)
+{
+    char detail[1200];
+
+    snprintf(detail, sizeof detail, "status %d, expected %d; log: %s", (int)actual, (int)expected, last_error);
+    return expect(actual == expected, what, detail);
+}
+
+/* ---- Parts of tensors ---------------------------------------------------------------------------------------------- */
+
+/* The dimension of the operand that is cut: -1: none, and each rank has all of it. */
+static int cut_dimension(const struct operand_row *row, clattn_mpi_split split)
+{
+    static const char *const letters[] = {
+        [CLATTN_MPI_TOKENS] = "TSX", [CLATTN_MPI_HEADS] = "HQGLY", [CLATTN_MPI_BATCH] = "BN"};
+    const char *letter = strpbrk(row->dims, letters[split]);
+
+    return letter != NULL ? (int)(letter - row->dims) : -1;
+}
+
+/* A copy of a rank's part of a tensor, [outer][of this dimension][inner], or back. */
+static void copy_part(const struct check_tensor *tensor, int dimension, int64_t first, int64_t count, char *part,
+                      int back)
+{
+    size_t outer = 1, inner = (size_t)tensor->info.element_size;
+
+    for (int i = 0; i < tensor->info.rank; i++)
+        *(i < dimension ? &outer : &inner) *= i == dimension ? 1 : (size_t)tensor->info.dims[i];
+    for (size_t o = 0; o < outer; o++) {
+        char *whole = (char *)tensor->data + (o * (size_t)tensor->info.dims[dimension] + (size_t)first) * inner;
+        char *own = part + o * (size_t)count * inner;
+        memcpy(back ? whole : own, back ? own : whole, (size_t)count * inner);
+    }
+}
+
+struct rank_part {
+    struct problem problem;
+    clattn_operand operands[OPERAND_COUNT];
+    char *memory[OPERAND_COUNT];
+    int dimension[OPERAND_COUNT];
+    int64_t first[OPERAND_COUNT], count[OPERAND_COUNT];
+    size_t operand_count;
+};
+
+/* How many of an operand's elements along its dimension one thing that is cut has, and its part. */
+static void place_part(struct rank_part *part, const struct check_tensors *whole, const struct operand_row *row,
+                       int64_t first, int64_t count, int64_t total)
+{
+    const struct check_tensor *tensor = &whole->tensor[row->id];
+    const int64_t size = tensor->info.dims[part->dimension[row->id]];
+
+    part->first[row->id] = first * size / total;
+    part->count[row->id] = count * size / total;
+    part->memory[row->id] = calloc(tensor->bytes + 1, 1);
+    copy_part(tensor, part->dimension[row->id], part->first[row->id], part->count[row->id], part->memory[row->id], 0);
+}
+
+static int is_final(clattn_operand_id id)
+{
+    return id == CLATTN_STATE_OUT || id == CLATTN_NORMALIZER_OUT || id == CLATTN_STABILIZER_OUT;
+}
+
+static void take_part(struct rank_part *part, const struct check_tensors *whole, clattn_mpi_split split, int64_t first,
+                      int64_t count, int64_t total)
+{
+    memset(part, 0, sizeof *part);
+    if (!expect(problem_init(&part->problem, &whole->desc, NULL) == CLATTN_SUCCESS, "problem_init", ""))
+        return;
+    for (int i = 0; i < part->problem.operand_count; i++) {
+        const struct operand_row *row = &part->problem.operands[i];
+        clattn_operand *operand = &part->operands[part->operand_count++];
+        *operand = (clattn_operand){.id = row->id, .host = whole->tensor[row->id].data};
+        part->dimension[row->id] = cut_dimension(row, split);
+        if (part->dimension[row->id] < 0)
+            continue;
+        place_part(part, whole, row, first, count, total);
+        operand->host = part->memory[row->id];
+    }
+}
+
+/* Puts the rank's outputs where they belong in the whole. */
+static void return_part(struct rank_part *part, const struct check_tensors *whole)
+{
+    for (int id = 0; id < OPERAND_COUNT; id++)
+        if (part->memory[id] != NULL && whole->tensor[id].info.output)
+            copy_part(&whole->tensor[id], part->dimension[id], part->first[id], part->count[id], part->memory[id], 1);
+}
+
+static void free_parts(struct rank_part *part)
+{
+    for (int id = 0; id < OPERAND_COUNT; id++)
+        free(part->memory[id]);
+}
+
+/* ---- Comparison --------------------------------------------------------------------------------------------------- */
+
+/* Where this rank has no outputs it takes the reference's, so that only its own are compared. */
+static void fill_from(struct check_tensors *to, const struct check_tensors *from)
+{
+    for (int id = 0; id < OPERAND_COUNT; id++)
+        if (to->tensor[id].data != NULL && to->tensor[id].info.output)
+            memcpy(to->tensor[id].data, from->tensor[id].data, to->tensor[id].bytes);
+}
+
+/* The rank's own part of o is compared by the size of that part. */
+static double error_of(const struct check_tensors *actual, const struct check_tensors *expected, clattn_operand_id id)
+{
+    const struct check_tensor *a = &actual->tensor[id], *e = &expected->tensor[id];
+    double difference = 0, size = 0;
+    int64_t count = check_count(&a->info);
+
+    for (int64_t i = 0; i < count; i++) {
+        const double x = (double)((const float *)a->data)[i], y = (double)((const float *)e->data)[i];
+        if (x == y)
+            continue;
+        difference += (x - y) * (x - y);
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (isfinite((double)((const float *)e->data)[i]))
+            size += pow((double)((const float *)e->data)[i], 2);
+    return sqrt(difference / (size + 1e-30));
+}
+
+static void compare(const struct check_tensors *actual, const struct check_tensors *expected, double bound,
+                    const char *what)
+{
+    char detail[128];
+
+    for (int id = 1; id <= (int)OPERAND_IDS; id++) {
+        double error;
+        if (actual->tensor[id].data == NULL || !actual->tensor[id].info.output)
+            continue;
+        error = error_of(actual, expected, (clattn_operand_id)id);
+        snprintf(detail, sizeof detail, "%s differs by %g, bound %g", operand_name((clattn_operand_id)id), error,
+                 bound);
+        expect(error <= bound, what, detail);
+    }
+}
+
+/* ---- Runs --------------------------------------------------------------------------------------------------------- */
+
+static clattn_status run_plan(clattn_mpi_plan *plan, const struct check_tensors *whole, clattn_mpi_split split)
+{
+    const int64_t length = split == CLATTN_MPI_TOKENS ? CLATTN_WHOLE : 0;
+    const int64_t totals[] = {[CLATTN_MPI_TOKENS] = whole->desc.seq_len,
+                              [CLATTN_MPI_HEADS] = whole->desc.heads,
+                              [CLATTN_MPI_BATCH] = whole->desc.batch};
+    struct rank_part part;
+    clattn_status status;
+    int64_t first, count;
+
+    clattn_mpi_plan_local(plan, length, &first, &count);
+    take_part(&part, whole, split, first, count, totals[split]);
+    status = clattn_mpi_run(
+        plan, &(clattn_call){.operands = part.operands, .operand_count = part.operand_count, .seq_len = CLATTN_WHOLE});
+    if (status == CLATTN_SUCCESS)
+        return_part(&part, whole);
+    free_parts(&part);
+    return status;
+}
+
+/* Final states are written on the rank that ends alone. */
+static void forget_finals(struct check_tensors *actual, const struct check_tensors *expected, clattn_mpi_split split)
+{
+    const int last = actual->desc.flags & CLATTN_REVERSED ? 0 : ranks - 1;
+
+    for (int id = 0; id < OPERAND_COUNT && split == CLATTN_MPI_TOKENS && rank != last; id++)
+        if (is_final((clattn_operand_id)id) && actual->tensor[id].data != NULL)
+            memcpy(actual->tensor[id].data, expected->tensor[id].data, actual->tensor[id].bytes);
+}
+
+/* The same bits again. */
+static void check_again(clattn_mpi_plan *plan, const struct check_tensors *tensors, clattn_mpi_split split,
+                        const char *what)
+{
+    const size_t bytes = tensors->tensor[CLATTN_O].bytes;
+    char *before = malloc(bytes);
+
+    memcpy(before, tensors->tensor[CLATTN_O].data, bytes);
+    expect_status(run_plan(plan, tensors, split), CLATTN_SUCCESS, what);
+    expect(memcmp(before, tensors->tensor[CLATTN_O].data, bytes) == 0, what, "other bits in a second run");
+    free(before);
+}
+
+static void check(const clattn_plan_desc *desc, clattn_mpi_split split, const int64_t *cuts, double bound,
+                  const char *what)
+{
+    struct check_tensors tensors, expected;
+    clattn_mpi_plan *plan;
+
+    test_make(&tensors, desc, CHECK_GATES_USUAL, cuts);
+    if (!expect(check_reference(&expected, &tensors, NULL, NULL) == CLATTN_SUCCESS, what, "no reference"))
+        return;
+    fill_from(&tensors, &expected);
+    if (expect_status(clattn_mpi_plan_create(&plan, context, desc, split), CLATTN_SUCCESS, what)) {
+        if (expect_status(run_plan(plan, &tensors, split), CLATTN_SUCCESS, what)) {
+            check_again(plan, &tensors, split, what);
+            forget_finals(&tensors, &expected, split);
+            compare(&tensors, &expected, bound, what);
+        }
+        clattn_mpi_plan_destroy(plan);
+    }
+    check_free(&tensors);
+    check_free(&expected);
+}
+
+/* ---- Cases -------------------------------------------------------------------------------------------------------- */
+
+static clattn_plan_desc desc_of(clattn_rule rule)
+{
+    const int keys = rule_asks_key_dim(rule_get(rule));
+    clattn_plan_desc desc = {.rule = rule,
+                             .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE,
+                             .batch = 2,
+                             .seq_len = TOKENS,
+                             .heads = HEADS,
+                             .key_dim = keys ? KEY : 0,
+                             .value_dim = VALUE};
+
+    desc.flags &= rule_flags(rule_get(rule));
+    return desc;
+}
+
+/* Additive rules with scalar decays have no error but that of sums. */
+static double bound_of(clattn_rule rule)
+{
+    const struct rule *row = rule_get(rule);
+
+    return row->op == OP_MIXER && row->erase == ERASE_NONE &&
+                   (row->decay == DECAY_NONE || row->decay == DECAY_SCALAR) && !rule_has_list(row)
+               ? 1e-6
+               : 1e-5;
+}
+
+/* Cuts inside of stretches, an empty and a short sequence; fewer tokens than ranks; a token a rank. */
+static void check_tokens(clattn_rule rule)
+{
+    static const int64_t cuts[] = {0, 1, 1, 20, 31, TOKENS};
+    clattn_plan_desc desc = desc_of(rule);
+    const char *name = rule_get(rule)->name;
+    int64_t few[] = {0, 1, 2};
+
+    if (*chosen == NULL)
+        check(&desc, CLATTN_MPI_TOKENS, NULL, bound_of(rule), name);
+    desc.batch = 1;
+    desc.flags |= CLATTN_CU_SEQLENS;
+    desc.sequences = SEQUENCES;
+    check(&desc, CLATTN_MPI_TOKENS, cuts, bound_of(rule), name);
+    if (*chosen != NULL)
+        return;
+    desc.sequences = 2;
+    desc.seq_len = 2;
+    check(&desc, CLATTN_MPI_TOKENS, few, bound_of(rule), name);
+    desc = desc_of(rule);
+    desc.seq_len = ranks;
+    check(&desc, CLATTN_MPI_TOKENS, NULL, bound_of(rule), name);
+}
+
+static int is_chosen(clattn_rule rule)
+{
+    int is_named = *chosen == NULL;
+
+    for (char **name = chosen; *name != NULL; name++)
+        is_named |= strcmp(*name, rule_get(rule)->name) == 0;
+    return is_named && rule != CLATTN_PATH_ATTN && rule != CLATTN_DELTAFORMER && rule != CLATTN_LACT;
+}
+
+static void check_options(void)
+{
+    clattn_plan_desc desc = desc_of(CLATTN_LINEAR_ATTN);
+
+    desc.flags |= CLATTN_NONCAUSAL | CLATTN_NORMALIZE;
+    desc.feature_map = CLATTN_FEATURE_ELU1;
+    check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "noncausal");
+    desc = desc_of(CLATTN_SIMPLE_GLA);
+    desc.flags |= CLATTN_REVERSED | CLATTN_STATE_VK | CLATTN_WITH_ROPE;
+    desc.kv_heads = 2;
+    check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "reversed, shared states, rope");
+    desc = desc_of(CLATTN_GATED_DELTA_RULE);
+    desc.qk_heads = 2;
+    check(&desc, CLATTN_MPI_HEADS, NULL, 1e-5, "heads");
+    desc.batch = 3;
+    check(&desc, CLATTN_MPI_BATCH, NULL, 1e-5, "batch");
+    desc = desc_of(CLATTN_GLA);
+    desc.seq_len = 64 * 4 * 4 + 5; /* stretches of whole chunks */
+    desc.batch = 1;
+    desc.heads = 1;
+    check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "long");
+}
+
+/* ---- Failures ----------------------------------------------------------------------------------------------------- */
+
+static void expect_refused(const clattn_plan_desc *desc, clattn_mpi_split split, const char *named)
+{
+    clattn_mpi_plan *plan;
+
+    last_error[0] = '\0';
+    expect_status(clattn_mpi_plan_create(&plan, context, desc, split), CLATTN_UNSUPPORTED, named);
+    expect(plan == NULL && strstr(last_error, named) != NULL, named, last_error);
+}
+
+static void check_refusals(void)
+{
+    clattn_plan_desc desc = desc_of(CLATTN_PATH_ATTN);
+
+    expect_refused(&desc, CLATTN_MPI_TOKENS, "path_attn cut by tokens");
+    desc = desc_of(CLATTN_RETENTION);
+    expect_refused(&desc, CLATTN_MPI_HEADS, "a head's number");
+    desc = desc_of(CLATTN_GLA);
+    desc.batch = 1;
+    desc.flags |= CLATTN_CU_SEQLENS;
+    desc.sequences = 1;
+    expect_refused(&desc, CLATTN_MPI_BATCH, "packed sequences");
+}
+
+static cl_int CL_API_CALL fail_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
+                                      const size_t *global, const size_t *local, cl_uint count, const cl_event *wait,
+                                      cl_event *event)
+{
+    (void)queue, (void)kernel, (void)dims, (void)offset, (void)global, (void)local, (void)count, (void)wait,
+        (void)event;
+    return CL_DEVICE_NOT_AVAILABLE;
+}
+
+static double seconds_of(clattn_mpi_plan *plan, const struct check_tensors *tensors, clattn_status expected,
+                         const char *what)
+{
+    const double began = MPI_Wtime();
+
+    expect_status(run_plan(plan, tensors, CLATTN_MPI_TOKENS), expected, what);
+    return MPI_Wtime() - began;
+}
+
+/* All ranks come to the same error, within a second beyond what a sound run takes on this machine. */
+static void expect_same_error(clattn_mpi_plan *plan, const struct check_tensors *tensors, double sound,
+                              const char *named)
+{
+    last_error[0] = '\0';
+    expect(seconds_of(plan, tensors, CLATTN_DEVICE_ERROR, named) < 1 + sound, named, "took more than a second");
+    expect(strstr(last_error, named) != NULL, named, last_error);
+}
+
+/* The device of one rank fails, in the summary or, on a rank alone, in the run. */
+static void check_faults(void)
+{
+    clattn_plan_desc desc = desc_of(CLATTN_HGRN);
+    struct opencl *cl = test_opencl_table();
+    struct check_tensors tensors;
+    clattn_mpi_plan *plan;
+    char named[32];
+
+    snprintf(named, sizeof named, "rank %d: ", ranks - 1);
+    test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+    if (expect_status(clattn_mpi_plan_create(&plan, context, &desc, CLATTN_MPI_TOKENS), CLATTN_SUCCESS, "faults")) {
+        const struct opencl sound = *cl;
+        double seconds = seconds_of(plan, &tensors, CLATTN_SUCCESS, "before the fault"); /* PoCL compiles in it */
+        if (rank == ranks - 1)
+            cl->EnqueueNDRangeKernel = fail_kernel;
+        expect_same_error(plan, &tensors, seconds, named);
+        *cl = sound;
+        expect_status(run_plan(plan, &tensors, CLATTN_MPI_TOKENS), CLATTN_SUCCESS, "after the fault");
+        clattn_mpi_plan_destroy(plan);
+    }
+    check_free(&tensors);
+}
+
+/* An operand is missing on one rank. */
+static void check_bad_operands(void)
+{
+    clattn_plan_desc desc = desc_of(CLATTN_SOFTMAX_ATTN);
+    struct check_tensors tensors;
+    clattn_mpi_plan *plan;
+    void *k;
+
+    test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+    k = tensors.tensor[CLATTN_K].data;
+    if (expect_status(clattn_mpi_plan_create(&plan, context, &desc, CLATTN_MPI_TOKENS), CLATTN_SUCCESS, "operands")) {
+        struct rank_part part;
+        int64_t first, count;
+        clattn_mpi_plan_local(plan, CLATTN_WHOLE, &first, &count);
+        take_part(&part, &tensors, CLATTN_MPI_TOKENS, first, count, desc.seq_len);
+        for (size_t i = 0; i < part.operand_count && rank == 0; i++)
+            if (part.operands[i].id == CLATTN_K)
+                part.operands[i].host = NULL;
+        last_error[0] = '\0';
+        expect_status(clattn_mpi_run(plan, &(clattn_call){.operands = part.operands,
+                                                          .operand_count = part.operand_count,
+                                                          .seq_len = CLATTN_WHOLE}),
+                      CLATTN_INVALID_OPERAND, "a missing operand");
+        expect(strstr(last_error, "rank 0: k is missing") != NULL, "a missing operand", last_error);
+        free_parts(&part);
+        clattn_mpi_plan_destroy(plan);
+    }
+    tensors.tensor[CLATTN_K].data = k;
+    check_free(&tensors);
+}
+
+static void check_parts(void)
+{
+    int64_t first, count, sum = 0;
+
+    expect_status(clattn_mpi_local(MPI_COMM_WORLD, 100, 16, &first, &count), CLATTN_SUCCESS, "local");
+    expect(first % 16 == 0 || count == 0, "local", "a part does not begin with a unit");
+    MPI_Allreduce(&count, &sum, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+    expect(sum == 100, "local", "parts are not the whole");
+    expect_status(clattn_mpi_local(MPI_COMM_WORLD, -1, 0, &first, &count), CLATTN_INVALID_ARGUMENT, "local");
+}
+
+static void run_all(void)
+{
+    check_parts();
+    for (clattn_rule rule = 1; rule < RULE_COUNT; rule++)
+        if (is_chosen(rule))
+            check_tokens(rule);
+    if (*chosen == NULL)
+        check_options();
+    check_refusals();
+    check_bad_operands();
+    check_faults();
+}
+
+int main(int argc, char **argv)
+{
+    int all = 0;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    chosen = argv + (argc > 0);
+    if (test_device_open(NULL) == 0) {
+        clattn_context_desc desc = {.device = test_device.device, .log = keep_line};
+        if (expect_status(clattn_mpi_context_create(&context, MPI_COMM_WORLD, &desc), CLATTN_SUCCESS, "context"))
+            run_all();
+        clattn_mpi_context_destroy(context);
+        test_device_close(NULL);
+    } else
+        failures++;
+    MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return all > 0;
+}
