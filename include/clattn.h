@@ -552,7 +552,7 @@ typedef struct clattn_call {
  * Katharopoulos et al. 2020, arXiv:2006.16236 (the sum's), and the reverse of each rule's recurrence.
  *
  * A plan computes the states of the forward pass again; its workspace grows with the root of seq_len. Its mode is
- * RECURRENT. UNSUPPORTED by plans, not by the reference: features. INVALID_DESC with attn, state_window and state_every. */
+ * RECURRENT. INVALID_DESC with attn, state_window and state_every. */
 typedef enum clattn_pass { CLATTN_PASS_FORWARD = 0, CLATTN_PASS_BACKWARD = 1 } clattn_pass;
 
 typedef struct clattn_operand_type {

@@ -19,6 +19,7 @@
     X(rope)                                                                                                            \
     X(rope_back)                                                                                                       \
     X(features)                                                                                                        \
+    X(features_back)                                                                                                   \
     X(channels)                                                                                                        \
     X(channels_lanes)                                                                                                  \
     X(lact)                                                                                                            \

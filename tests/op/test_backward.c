@@ -202,20 +202,37 @@ static int is_too_wide(clattn_rule rule, int64_t value_dim)
     return value_dim > 1024 && (rule == CLATTN_ROPE || rule == CLATTN_FEATURES);
 }
 
-/* Every option of every piece; packed sequences, also empty ones; types, and more columns than registers keep. */
+static clattn_plan_desc piece_desc(clattn_rule rule, clattn_dtype dtype, int64_t batch, int64_t seq_len, int64_t heads,
+                                   int64_t value_dim)
+{
+    return (clattn_plan_desc){.rule = rule,
+                              .dtype = dtype,
+                              .gate_dtype = rule == CLATTN_GATES ? CLATTN_F32 : dtype,
+                              .batch = batch,
+                              .seq_len = seq_len,
+                              .heads = heads,
+                              .key_dim = 10,
+                              .value_dim = value_dim,
+                              .flags = BOTH,
+                              .pass = CLATTN_PASS_BACKWARD};
+}
+
+/* Pieces: packed sequences, also empty ones; types, and more columns than registers keep. In the gate two shapes, each with
+ * one option of every piece. */
 static void test_pieces(void **state)
 {
+    enum { NONE = -1 };
     static const int64_t cuts[] = {0, 0, 3, 70, 71, 71};
     static const struct {
         const char *name;
         int64_t batch, seq_len, heads, value_dim;
         clattn_dtype dtype;
         const int64_t *cuts;
-        int variants;
+        int variant; /* of the gate */
     } shapes[] = {
-        {"usual", 2, 19, 3, 13, CLATTN_F32, NULL, 1},        {"packed", 1, 71, 3, 14, CLATTN_F32, cuts, 0},
-        {"bf16, runs", 2, 300, 2, 32, CLATTN_BF16, NULL, 0}, {"f16, wide", 1, 5, 1, 1100, CLATTN_F16, NULL, 0},
-        {"one token", 3, 1, 1, 2, CLATTN_F32, NULL, 0},
+        {"usual", 2, 19, 3, 13, CLATTN_F32, NULL, NONE},        {"packed", 1, 71, 3, 14, CLATTN_F32, cuts, 1},
+        {"bf16, runs", 2, 300, 2, 32, CLATTN_BF16, NULL, NONE}, {"f16, wide", 1, 5, 1, 1100, CLATTN_F16, NULL, 3},
+        {"one token", 3, 1, 1, 2, CLATTN_F32, NULL, NONE},
     };
 
     (void)state;
@@ -223,23 +240,20 @@ static void test_pieces(void **state)
         for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
             for (int variant = 0, more = test_is_piece(rule) && !is_too_wide(rule, shapes[i].value_dim); more;
                  variant++) {
-                clattn_plan_desc desc = {.rule = rule,
-                                         .dtype = shapes[i].dtype,
-                                         .gate_dtype = rule == CLATTN_GATES ? CLATTN_F32 : shapes[i].dtype,
-                                         .batch = shapes[i].batch,
-                                         .seq_len = shapes[i].seq_len,
-                                         .sequences = shapes[i].cuts != NULL ? 5 : 0,
-                                         .heads = shapes[i].heads,
-                                         .key_dim = 10,
-                                         .value_dim = shapes[i].value_dim,
-                                         .flags = BOTH | (shapes[i].cuts != NULL ? CLATTN_CU_SEQLENS : 0),
-                                         .pass = CLATTN_PASS_BACKWARD};
-                const char *name = check_variant(rule, variant, &desc);
+                clattn_plan_desc desc = piece_desc(rule, shapes[i].dtype, shapes[i].batch, shapes[i].seq_len,
+                                                   shapes[i].heads, shapes[i].value_dim);
+                const char *name;
                 char what[64];
-                more = name != NULL && (variant == 0 || shapes[i].variants || all_rows);
-                snprintf(what, sizeof what, "%s, %s, %s", rule_get(rule)->name, shapes[i].name, more ? name : "");
-                if (more && (rule != CLATTN_FEATURES || test_is_reference())) /* devices have none of features */
-                    test_ran(try_desc(&desc, CHECK_GATES_USUAL, shapes[i].cuts, what));
+                if (shapes[i].cuts != NULL) {
+                    desc.flags |= CLATTN_CU_SEQLENS;
+                    desc.sequences = 5;
+                }
+                name = check_variant(rule, variant, &desc);
+                more = name != NULL;
+                if (!more || !(all_rows || test_is_reference() || variant == shapes[i].variant))
+                    continue;
+                snprintf(what, sizeof what, "%s, %s, %s", rule_get(rule)->name, shapes[i].name, name);
+                test_ran(try_desc(&desc, CHECK_GATES_USUAL, shapes[i].cuts, what));
             }
 }
 
@@ -255,44 +269,61 @@ static void run(clattn_plan *plan, const struct arguments *operands)
 }
 
 /* Gradients are added where the desc says so, and left out where a call does; two runs give the same bits. */
-static void test_added(void **state)
+static void check_added(clattn_plan_desc desc, const clattn_operand_id added[3], const clattn_operand_id left_out[2])
 {
-    clattn_plan_desc desc = usual_desc(CLATTN_KDA);
     struct check_tensors tensors, again;
     struct arguments operands;
     clattn_plan *plan;
 
-    (void)state;
-    if (test_is_reference())
-        return;
     test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
     test_make(&again, &desc, CHECK_GATES_USUAL, NULL);
     test_run(&tensors);
-    desc.added_gradients = (int64_t)1 << CLATTN_V | (int64_t)1 << CLATTN_G | (int64_t)1 << CLATTN_STATE_IN;
+    for (int i = 0; i < 3; i++) {
+        desc.added_gradients |= (int64_t)1 << added[i];
+        test_set_all(&again, gradient_of(added[i]), 8);
+    }
     assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
-    test_set_all(&again, gradient_of(CLATTN_V), 8);
-    test_set_all(&again, gradient_of(CLATTN_G), 8);
-    test_set_all(&again, gradient_of(CLATTN_STATE_IN), 8);
     check_operands(&operands, &again);
-    operands.of[gradient_of(CLATTN_K)].host = NULL;
-    operands.of[gradient_of(CLATTN_BETA)].host = NULL;
+    for (int i = 0; i < 2; i++)
+        operands.of[gradient_of(left_out[i])].host = NULL;
     run(plan, &operands);
     clattn_plan_destroy(plan);
     for (int id = (int)OPERAND_IDS + 1; id < OPERAND_COUNT; id++) {
         const clattn_operand_id gradient = (clattn_operand_id)id, base = (clattn_operand_id)(id - (int)OPERAND_IDS);
-        const int added = base == CLATTN_V || base == CLATTN_G || base == CLATTN_STATE_IN;
+        const int is_added = base == added[0] || base == added[1] || base == added[2];
         if (!tensors.tensor[id].info.output || tensors.tensor[id].data == NULL)
             continue;
         for (int64_t i = 0; i < check_count(&tensors.tensor[id].info); i++)
-            if (base == CLATTN_K || base == CLATTN_BETA)
+            if (base == left_out[0] || base == left_out[1])
                 assert_true(isnan(test_get(&again, gradient, i)));
             else
-                assert_true(
-                    test_get(&again, gradient, i) ==
-                    (added ? (double)((float)test_get(&tensors, gradient, i) + 8) : test_get(&tensors, gradient, i)));
+                assert_true(test_get(&again, gradient, i) == (is_added
+                                                                  ? (double)((float)test_get(&tensors, gradient, i) + 8)
+                                                                  : test_get(&tensors, gradient, i)));
     }
     check_free(&tensors);
     check_free(&again);
+}
+
+static void test_added(void **state)
+{
+    clattn_plan_desc norm = piece_desc(OP(RMS_NORM), OP(F32), 2, 19, 3, 13), conv = norm;
+
+    (void)state;
+    if (test_is_reference())
+        return;
+    check_added(usual_desc(OP(KDA)), (clattn_operand_id[]){OP(V), OP(G), OP(STATE_IN)},
+                (clattn_operand_id[]){OP(K), OP(BETA)});
+    if (!all_rows)
+        return;
+    norm.flags = OP(WITH_Z) | OP(WITH_D);
+    norm.gating = OP(GATING_BEFORE);
+    norm.key_dim = 1;
+    check_added(norm, (clattn_operand_id[]){OP(U), OP(W), OP(D)}, (clattn_operand_id[]){OP(V), OP(Z)});
+    conv.rule = OP(SHORT_CONV);
+    conv.flags = BOTH | OP(WITH_BIAS);
+    conv.key_dim = 1;
+    check_added(conv, (clattn_operand_id[]){OP(V), OP(W), OP(STATE_IN)}, (clattn_operand_id[]){OP(BIAS), OP(BIAS)});
 }
 
 /* A sequence cut in two has the gradients of the whole: the gradient by the second part's initial state is that by the
