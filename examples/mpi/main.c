@@ -1,6 +1,6 @@
 /* A long sequence on several devices: every rank computes a stretch of its tokens, and compares it with the reference.
  *
- *     mpirun -n 4 mpi_tokens */
+ *     mpirun -n 4 mpi */
 #include <clattn_mpi.h>
 
 #include <math.h>
