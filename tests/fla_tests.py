@@ -77,7 +77,7 @@ class WithoutTriton(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return Nothing(spec.name)
 
     def exec_module(self, module):
-        pass
+        module.next_power_of_2 = lambda n: 1 << (n - 1).bit_length()  # tests count with it
 
 
 class Exchange:

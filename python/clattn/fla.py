@@ -5,6 +5,9 @@
 Shapes are fla's [B, T, H, K]; each function returns (o, final_state), and final_state is None without
 output_final_state. Keywords that steer fla's kernels alone (chunk_size, …) are taken and have no effect."""
 
+import functools
+import warnings
+
 from . import _rules
 
 # They steer fla's kernels, or say again what another argument says
@@ -21,6 +24,17 @@ def _call(name, values, scale, initial_state, output_final_state, cu_seqlens, op
     result = _rules.functions[name](**values, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens,
                                     output_final_state=output_final_state, **options)
     return result if output_final_state else (result, None)
+
+
+def _with_old_name(function):
+    """The function, which also takes state_v_first by the name that fla gave it before."""
+    @functools.wraps(function)
+    def call(*arguments, transpose_state_layout=None, **keywords):
+        if transpose_state_layout is not None:
+            warnings.warn("transpose_state_layout is called state_v_first", DeprecationWarning, stacklevel=2)
+            keywords["state_v_first"] = transpose_state_layout
+        return function(*arguments, **keywords)
+    return call
 
 
 def _delta_options(name, g, use_qk_l2norm_in_kernel, use_gate_in_kernel, A_log, dt_bias, use_beta_sigmoid_in_kernel,
@@ -58,6 +72,7 @@ def chunk_retention(q, k, v, scale=None, initial_state=None, output_final_state=
     return _call("retention", {"q": q, "k": k, "v": v}, scale, initial_state, output_final_state, cu_seqlens, {}, extra)
 
 
+@_with_old_name
 def chunk_simple_gla(q, k, v, g=None, g_gamma=None, scale=None, initial_state=None, output_final_state=False,
                      state_v_first=False, cu_seqlens=None, reverse=False, **extra):
     if g is not None and g_gamma is not None:
@@ -76,12 +91,14 @@ def parallel_simple_gla(q, k, v, g=None, scale=None, cu_seqlens=None, **extra):
     return chunk_simple_gla(q, k, v, g=g, scale=scale, cu_seqlens=cu_seqlens, **extra)
 
 
+@_with_old_name
 def chunk_gla(q, k, v, g, scale=None, initial_state=None, output_final_state=False, state_v_first=False, cu_seqlens=None,
               **extra):
     return fused_recurrent_gla(q, k, v, g, None, scale, initial_state, output_final_state, False, state_v_first, cu_seqlens,
                                **extra)
 
 
+@_with_old_name
 def fused_recurrent_gla(q, k, v, gk=None, gv=None, scale=None, initial_state=None, output_final_state=False, reverse=False,
                         state_v_first=False, cu_seqlens=None, **extra):
     if gk is None:
@@ -96,6 +113,7 @@ def chunk_delta_rule(q, k, v, beta, scale=None, initial_state=None, output_final
                  {"qk_l2norm": use_qk_l2norm_in_kernel}, extra)
 
 
+@_with_old_name
 def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False,
                            use_qk_l2norm_in_kernel=False, use_beta_sigmoid_in_kernel=False, allow_neg_eigval=False,
                            state_v_first=False, cu_seqlens=None, use_gate_in_kernel=False, A_log=None, dt_bias=None,
@@ -107,6 +125,7 @@ def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, out
                  output_final_state, cu_seqlens, options, extra)
 
 
+@_with_old_name
 def fused_recurrent_gated_delta_rule(q, k, v, g=None, gk=None, gv=None, beta=None, scale=None, **keywords):
     if g is None or gk is not None or gv is not None:
         raise TypeError("clattn.fla: fused_recurrent_gated_delta_rule takes g, not gk and gv")
@@ -115,6 +134,7 @@ def fused_recurrent_gated_delta_rule(q, k, v, g=None, gk=None, gv=None, beta=Non
     return chunk_gated_delta_rule(q, k, v, g, beta, scale, **keywords)
 
 
+@_with_old_name
 def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False,
               use_gate_in_kernel=False, use_beta_sigmoid_in_kernel=False, allow_neg_eigval=False, safe_gate=False,
               lower_bound=None, state_v_first=False, cu_seqlens=None, A_log=None, dt_bias=None, **extra):
@@ -126,6 +146,7 @@ def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_sta
                  options, extra)
 
 
+@_with_old_name
 def fused_recurrent_kda(q, k, v, g, beta, A_log=None, dt_bias=None, scale=None, **keywords):
     return chunk_kda(q, k, v, g, beta, scale, A_log=A_log, dt_bias=dt_bias, **keywords)
 

@@ -295,8 +295,9 @@ def test_names_of_fla():
     close(o, expected)
     with pytest.raises(ValueError, match="safe_gate needs a lower_bound"):
         clattn.fla.chunk_kda(q, k, v, raw, beta, use_gate_in_kernel=True, A_log=a_log, safe_gate=True)
-    with pytest.raises(TypeError, match="transpose_state_layout"):
-        clattn.fla.chunk_gla(q, k, v, q, transpose_state_layout=True)
+    with pytest.warns(DeprecationWarning, match="state_v_first"):
+        _, state = clattn.fla.chunk_gla(q, k, v, -torch.rand(q.shape), output_final_state=True, transpose_state_layout=True)
+    assert state.shape == (2, 3, 8, 16)
     raw, strengths = torch.randn(2, 37, 3), torch.randn(2, 37, 3)
     expected, final = clattn.fla.chunk_gated_delta_rule(
         q, k, v, -a_log.exp() * torch.nn.functional.softplus(raw + 1), 2 * strengths.sigmoid(), output_final_state=True,
