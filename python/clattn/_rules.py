@@ -165,6 +165,7 @@ class _Prepared:
 
     def __init__(self, rule, desc, arrays):
         self.desc, self.key, self.inputs, described = desc, bytes(desc), [], []
+        required = {o["name"] for o in rule.inputs if o["required"]}
         names = {c.ids[o["name"]]: o["name"] for o in rule.row["operands"]}
         integers = {o["name"] for o in rule.row["operands"] if o["storage"] == "i32"}
         names.update({c.GRADIENTS + number: f"d_{name}" for number, name in list(names.items())})
@@ -172,7 +173,8 @@ class _Prepared:
             info = c.describe(desc, number)
             if info is None:
                 # The backward pass reads o only where o is divided, and gradients only of outputs that the desc has.
-                if name in arrays and name != "o" and not name.startswith("d_"):
+                # An option may leave out what the rule has otherwise.
+                if name in arrays and name != "o" and not name.startswith("d_") and name not in required:
                     raise ValueError(f"{rule.name}: {name} is not used with these options")
                 continue
             dims, dtype, size, output = info

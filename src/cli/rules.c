@@ -51,6 +51,7 @@ enum { MAX_SHAPE_TEXT = 96 };
 struct summary {
     struct operand_row row;
     int uses;                    /* the number of flag sets with this operand */
+    int needed;                  /* the number of those that also have outputs o */
     char shapes[MAX_SHAPE_TEXT]; /* "[B,T,H] or [H]" */
 };
 
@@ -114,8 +115,16 @@ static int operands_with(clattn_rule rule, enum option_id option, struct operand
     return rule_operands(&desc, rows);
 }
 
-/* Collects every operand of the rule, without options and with each option that may add one. Returns the number of
- * sets. */
+static int has_outputs(const struct operand_row *rows, int count)
+{
+    for (int n = 0; n < count; n++)
+        if (rows[n].id == CLATTN_O)
+            return 1;
+    return 0;
+}
+
+/* Collects every operand of the rule, without options and with each option that may add one. Returns the number of sets
+ * with outputs o: a required operand is in all of them. */
 static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
 {
     const struct rule *row = rule_get(rule);
@@ -127,9 +136,12 @@ static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
     for (int i = -1; i < OPTION_COUNT; i++) {
         int brings = i < 0 || desc_options[i].type == OPTION_FLAG || i == OPTION_state_window;
         int count = i < 0 ? rule_operands(&plain, rows) : brings ? operands_with(rule, (enum option_id)i, rows) : 0;
-        sets += count > 0;
-        for (int n = 0; n < count; n++)
+        int outputs = has_outputs(rows, count);
+        sets += outputs;
+        for (int n = 0; n < count; n++) {
             add_use(&summaries[rows[n].id], &rows[n], rule_takes(row, OPTION_steps), rule_has_list(row));
+            summaries[rows[n].id].needed += outputs;
+        }
     }
     return sets;
 }
@@ -150,7 +162,7 @@ static cJSON *make_operands(clattn_rule rule)
         cJSON_AddStringToObject(operand, "name", name);
         cJSON_AddStringToObject(operand, "shape", summaries[id].shapes);
         cJSON_AddStringToObject(operand, "storage", storage_names[summaries[id].row.storage]);
-        cJSON_AddBoolToObject(operand, "required", summaries[id].uses == sets);
+        cJSON_AddBoolToObject(operand, "required", summaries[id].needed == sets);
         cJSON_AddBoolToObject(operand, "output", operand_is_output((clattn_operand_id)id));
         cJSON_AddItemToArray(operands, operand);
     }
