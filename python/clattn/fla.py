@@ -31,6 +31,8 @@ def _with_old_name(function):
     @functools.wraps(function)
     def call(*arguments, transpose_state_layout=None, **keywords):
         if transpose_state_layout is not None:
+            if "state_v_first" in keywords:
+                raise ValueError("clattn.fla: transpose_state_layout is state_v_first: both are given")
             warnings.warn("transpose_state_layout is called state_v_first", DeprecationWarning, stacklevel=2)
             keywords["state_v_first"] = transpose_state_layout
         return function(*arguments, **keywords)
