@@ -156,7 +156,11 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(SSD, 32)                                                                                                         \
     X(LACT, 33) /* a learner: its state is the weights of a network, which are trained by large batches of tokens */   \
     X(LOG_LINEAR_ATTN, 34)                                                                                             \
-    X(LOG_LINEAR_GATED_DELTA_RULE, 35)
+    X(LOG_LINEAR_GATED_DELTA_RULE, 35)                                                                                 \
+    X(TTT_LINEAR, 36) /* learners that batches of a few tokens train; so are the next three */                         \
+    X(TTT_MLP, 37)                                                                                                     \
+    X(TITANS, 38) /* also Atlas, with omega and muon */                                                                \
+    X(TITANS_MLP, 39)
 
 /* Differences from the original implementations:
  * DELTAFORMER      Without CLATTN_WITH_P, p is k, as in the paper. flash-linear-attention's code writes u by
@@ -168,6 +172,11 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
  *                  Performer's authors also subtract the maximum over all keys.
  * LACT             CLATTN_MUON_NONE adds a step unchanged. The authors' muon_update_steps = 0 divides it by
  *                  its norm.
+ * TTT_LINEAR, TTT_MLP
+ *                  o is q + LN(z), as in the authors' code. flash-linear-attention has z + LN(z), with scale
+ *                  1/sqrt(K): readout and scale.
+ * TITANS           theta multiplies the gradient of |z - v|^2 / 2. The paper's loss is |z - v|^2: pass twice its
+ *                  theta. flash-linear-attention's gradient of LN has a bracket elsewhere, which is not followed.
  * MAMBA            A head has up to 1024 channels. For more, pass several heads with qk_heads 1.
  *                  Falcon-Mamba normalises B, C and dt: use rms_norm before this rule.
  *                  S4D is a zero-order hold: with its input matrix B, k = B (e^(dt a) - 1) / (a dt), where a
@@ -201,7 +210,7 @@ typedef enum clattn_dtype { CLATTN_F32 = 0, CLATTN_F16 = 1, CLATTN_BF16 = 2 } cl
 typedef enum clattn_mode {
     CLATTN_MODE_AUTO = 0,
     CLATTN_MODE_RECURRENT = 1, /* token by token; UNSUPPORTED for rules of a list, where CHUNK also takes single tokens,
-                                * and for lact */
+                                * and for learners */
     CLATTN_MODE_CHUNK = 2      /* chunks of tokens, computed as matrix products; UNSUPPORTED for hgrn, lru, mamba and
                                 * full_gate, where each element of the state has its own decay, and for pieces */
 } clattn_mode;
@@ -283,6 +292,23 @@ typedef enum clattn_muon {
     CLATTN_MUON_FIVE = 1,  /* different a, b, c in each step, from LaCT's authors: singular values 0.98 to 1.03 */
     CLATTN_MUON_KELLER = 2 /* (3.4445, -4.7750, 2.0315) in every step: 0.68 to 1.13 */
 } clattn_muon;
+
+/* ttt_linear, ttt_mlp, titans, titans_mlp: the loss of a token, for z = f(W; k). LN(z) = ln_weight o (z - mean) /
+ * sqrt(variance + 1e-6) + ln_bias. */
+typedef enum clattn_loss {
+    CLATTN_LOSS_RULE = 0, /* the rule's own: LN, but L2 for titans and titans_mlp */
+    CLATTN_LOSS_LN = 1,   /* |LN(z) - (v - k)|^2 / 2, with V = K */
+    CLATTN_LOSS_L2 = 2,   /* |z - v|^2 / 2 */
+    CLATTN_LOSS_DOT = 3   /* -z.v */
+} clattn_loss;
+
+/* The same rules: o, for z = f(W; scale q). */
+typedef enum clattn_readout {
+    CLATTN_READOUT_RULE = 0, /* the rule's own: Q, but NONE for titans and titans_mlp */
+    CLATTN_READOUT_NONE = 1, /* z */
+    CLATTN_READOUT_Z = 2,    /* z + LN(z) */
+    CLATTN_READOUT_Q = 3     /* scale q + LN(z), with V = K */
+} clattn_readout;
 
 /* Rules of a list: the weight of a score x = scale q.k. Only softmax has a denominator: the others have no gate, sink
  * or lse. */
@@ -385,7 +411,7 @@ typedef enum clattn_beta_map {
 #define CLATTN_OF_QUERIES CLATTN_FLAG(38)
 /* lact: steps are summed up separately, and w is that sum with the original norms. */
 #define CLATTN_PRE_NORM CLATTN_FLAG(39)
-#define CLATTN_WITH_MOMENTUM CLATTN_FLAG(40) /* lact: the operand momentum is read */
+#define CLATTN_WITH_MOMENTUM CLATTN_FLAG(40) /* lact, titans, titans_mlp: the operand momentum is read */
 /* path_attn: q_i becomes H_1 … H_i q_i and k_j becomes H_1 … H_j k_j, with H_m = I - beta_m w_m w_m^T. The product H_1
  * … H_i x is x minus the output of delta_rule, with scale 1, for x, w and w. Queries then read as in forgetting_attn,
  * but the bias is scaled. This equals path_attn without the flag only if every beta |w|^2 is 2. Not with tail or
@@ -396,6 +422,11 @@ typedef enum clattn_beta_map {
 #define CLATTN_WITH_ACCEPTED CLATTN_FLAG(42)
 /* Rules of a state: what the tokens do to a state, in place of outputs. See clattn_state_fold. */
 #define CLATTN_SUMMARY CLATTN_FLAG(43)
+#define CLATTN_WITH_THETA CLATTN_FLAG(44) /* ttt_linear, ttt_mlp: the operand theta is read; without it, it is 1 */
+/* titans, titans_mlp: the operand eta is read, as in ttt_linear. Not with alpha, momentum, omega and muon. */
+#define CLATTN_WITH_ETA CLATTN_FLAG(45)
+#define CLATTN_WITH_ALPHA CLATTN_FLAG(46) /* titans, titans_mlp: the operand alpha is read; without it, it is 0 */
+#define CLATTN_WITH_GAMMA CLATTN_FLAG(47) /* titans, titans_mlp: the operand gamma is read; without it, it is 1 */
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
 
@@ -447,7 +478,7 @@ typedef enum clattn_beta_map {
     X(WRITTEN, written, 26, "[B,TK,HK,V]: u, what deltaformer writes in the place of v")                               \
     X(K_NEW, k_new, 27, "[B,T,HK,K]: keys of the call's own tokens, which CLATTN_APPEND writes into k")                \
     X(V_NEW, v_new, 28, "[B,T,HK,V]: their values")                                                                    \
-    X(THETA, theta, 29, "[H,V/2]: angle of a complex decay")                                                           \
+    X(THETA, theta, 29, "[H,V/2]: angle of a complex decay; of ttt and titans [B,T,H]: rate of a token's gradient")    \
     X(DT, dt, 30, "[B,T,H,V]: step size of mamba")                                                                     \
     X(DT_BIAS, dt_bias, 31, "[H,V]: added to dt, or to v of gates; with gate_map [H] or [H,K], to the gate")           \
     X(D, d, 32, "[H,V]: factor of v in mamba's output, and of u in the input of rms_norm")                             \
@@ -463,15 +494,16 @@ typedef enum clattn_beta_map {
     X(POSITION, position, 39, "[N]: i32, the position of each sequence's first token, for rope or levels; else 0")     \
     X(OMEGA, omega, 40, "[H,m,V]: rows of features; m is K, and K/2 of those that come in pairs")                      \
     X(W0, w0, 41, "[N,H,F,K]: f32, weights of lact, f(x) = w1 (silu(w0 x) o (w2 x)), as they are at first")            \
-    X(W1, w1, 42, "[N,H,V,F]: f32")                                                                                    \
-    X(W2, w2, 43, "[N,H,F,K]: f32")                                                                                    \
+    X(W1, w1, 42, "[N,H,V,F]: f32; of ttt_mlp and titans_mlp [N,H,K,F]")                                               \
+    X(W2, w2, 43, "[N,H,F,K]: f32; of ttt_mlp and titans_mlp [N,H,F,V]")                                               \
     X(FINAL_W0, final_w0, 44, "like w0, after all whole batches; may be the same memory")                              \
     X(FINAL_W1, final_w1, 45, "like w1; may be the same memory")                                                       \
     X(FINAL_W2, final_w2, 46, "like w2; may be the same memory")                                                       \
     X(LR0, lr0, 47, "[B,T,H]: the rate of each token's share in the step of w0")                                       \
     X(LR1, lr1, 48, "[B,T,H]: of w1")                                                                                  \
     X(LR2, lr2, 49, "[B,T,H]: of w2")                                                                                  \
-    X(MOMENTUM, momentum, 50, "[B,T,H]: its mean over a batch is the part of the previous step that a step keeps")     \
+    X(MOMENTUM, momentum, 50,                                                                                          \
+      "[B,T,H]: its mean over a batch is the part of the previous step that a step keeps; of titans each token's own") \
     X(ACCEPTED, accepted, 51, "[N]: i32, how many tokens of the previous call each sequence keeps; see state_window")  \
     X(NORMALIZERS, normalizers, 52, "[N,W,H,K]: the normalizers that belong to states")                                \
     X(STABILIZERS, stabilizers, 53, "[N,W,H]: the stabilizers that belong to states")                                  \
@@ -479,7 +511,21 @@ typedef enum clattn_beta_map {
     X(POSITION_OUT, final_position, 55, "[N]: i32, position after the last token; may be the same memory")             \
     X(TRANSITION, final_transition, 56,                                                                                \
       "f32, what a summary keeps of the state before: [N,H,K] factors of its rows; [N,H,K,K] where something is "      \
-      "erased; [N,H,K,V] where each element has a decay, pairs of complex ones; [N,H] of mlstm, log of the factor")
+      "erased; [N,H,K,V] where each element has a decay, pairs of complex ones; [N,H] of mlstm, log of the factor")    \
+    X(INITIAL_BIAS, initial_bias, 57, "[N,H,V]: f32, what ttt_linear adds to W^T x, at first")                         \
+    X(FINAL_BIAS, final_bias, 58, "like initial_bias; may be the same memory")                                         \
+    X(INITIAL_MOMENTUM, initial_momentum, 59,                                                                          \
+      "[N,H,K,V]: f32, titans' step before the first token; of titans_mlp [N,H,n]: those of w1, b1, w2 and b2")        \
+    X(FINAL_MOMENTUM, final_momentum, 60, "like initial_momentum; may be the same memory")                             \
+    X(B1, b1, 61, "[N,H,F]: f32, with w1 of ttt_mlp and titans_mlp, f(x) = w2^T gelu(w1^T x + b1) + b2")               \
+    X(B2, b2, 62, "[N,H,V]: f32")                                                                                      \
+    X(FINAL_B1, final_b1, 63, "like b1; may be the same memory")                                                       \
+    X(FINAL_B2, final_b2, 64, "like b2; may be the same memory")                                                       \
+    X(ETA, eta, 65, "[B,T,H]: factor of all steps since the batch's first, as a token sees them")                      \
+    X(ALPHA, alpha, 66, "[B,T,H]: the part of the weights that a token forgets, 0 to 1")                               \
+    X(GAMMA, gamma, 67, "[B,T,H]: factor of a token's gradient")                                                       \
+    X(LN_WEIGHT, ln_weight, 68, "[H,V]: f32, of LN in ttt and titans")                                                 \
+    X(LN_BIAS, ln_bias, 69, "[H,V]: f32")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -692,8 +738,8 @@ typedef struct clattn_plan_desc {
      * final_w0 … are the weights after all complete batches, or with CLATTN_NONCAUSAL after all tokens. A call that
      * continues at the end of a batch begins with them. It differs from one longer call in two ways: D and the sums of
      * CLATTN_PRE_NORM begin again, and norms differ by 1e-5. Packed sequences are INVALID_DESC. */
-    int64_t hidden_dim; /* F of w0, w1 and w2; 0: key_dim */
-    int32_t mini_batch; /* 0: 2048 */
+    int64_t hidden_dim; /* F of w0, w1 and w2; 0: key_dim, but 4 key_dim for ttt_mlp and titans_mlp */
+    int32_t mini_batch; /* 0: 2048, but 16 for ttt and titans, see loss */
     clattn_muon muon;
     clattn_pass pass; /* what is computed: outputs, or gradients of inputs */
     /* softmax_attn, alibi_attn, forgetting_attn: scores are softcap tanh(scale q.k / softcap), before biases, masks and
@@ -714,6 +760,22 @@ typedef struct clattn_plan_desc {
      * tokens before the call, and final_state with final_position; with CLATTN_WITH_STATE_INDICES both are in the pool.
      * Not with intermediate states. 1 to 32, at least log2 of seq_len, rounded up, plus 1; 0: that many */
     int32_t levels;
+    /* ttt_linear, ttt_mlp: Sun et al. 2024, Learning to (Learn at Test Time), arXiv:2407.04620. titans, titans_mlp:
+     * Behrouz et al. 2025, Titans, arXiv:2501.00663, and with omega, gamma and muon Atlas, arXiv:2505.23735.
+     * f(W; x) is W^T x, in ttt_linear plus a bias, or w2^T gelu(w1^T x + b1) + b2, gelu with tanh. A sequence is cut
+     * into batches of mini_batch tokens, of which the last may be short. G_j is the gradient of token j's loss by all
+     * weights, at the weights W' before its batch. Token i reads z = f(W_i; scale q_i), so its own step included:
+     *     with eta     W_i = W' - eta_i sum_(j <= i of the batch) theta_j G_j
+     *     without      M_i = momentum_i M_(i-1) - theta_i sum_(i - omega < j <= i) gamma_j G_j
+     *                  W_i = (1 - alpha_i) W_(i-1) + M_i, with muon + muon's result for the matrices in M_i
+     * With omega above 1, G of tokens before the batch are at W', too; none is before the call's first token.
+     * A call that ends at a batch's end is continued by one that begins with its final weights and momentum: the
+     * results are those of one call, but with omega, for which the window begins again. To decode, keep the weights
+     * at the beginning of the unfinished batch, and compute its tokens, up to mini_batch of them, again with each new
+     * one. Heads are not shared, and packed sequences are INVALID_DESC. */
+    clattn_loss loss;
+    clattn_readout readout;
+    int32_t omega; /* tokens whose gradients are in a step; 0: 1 */
 } clattn_plan_desc;
 
 /* Completes a desc: copies it to *full with every default filled in, and checks it. INVALID_ARGUMENT, INVALID_DESC. log

@@ -200,6 +200,19 @@ static const struct {
     {"one token, pre_norm", {.rule = CLATTN_LACT, .mini_batch = 1, .flags = CLATTN_PRE_NORM}},
     {"muon momentum", {.rule = CLATTN_LACT, .muon = CLATTN_MUON_FIVE, .flags = CLATTN_WITH_MOMENTUM}},
     {"keller noncausal", {.rule = CLATTN_LACT, .muon = CLATTN_MUON_KELLER, .flags = CLATTN_NONCAUSAL}},
+    {"theta, fla's readout", {.rule = CLATTN_TTT_LINEAR, .readout = CLATTN_READOUT_Z, .flags = CLATTN_WITH_THETA}},
+    {"a batch of 40", {.rule = CLATTN_TTT_LINEAR, .mini_batch = 40}},
+    {"theta, a batch of 20", {.rule = CLATTN_TTT_MLP, .mini_batch = 20, .flags = CLATTN_WITH_THETA}},
+    {"alpha momentum", {.rule = CLATTN_TITANS, .flags = CLATTN_WITH_ALPHA | CLATTN_WITH_MOMENTUM}},
+    {"alpha gamma, omega 5, a batch of 20",
+     {.rule = CLATTN_TITANS, .omega = 5, .mini_batch = 20, .flags = CLATTN_WITH_ALPHA | CLATTN_WITH_GAMMA}},
+    {"eta, dot", {.rule = CLATTN_TITANS, .loss = CLATTN_LOSS_DOT, .flags = CLATTN_WITH_ETA}},
+    {"one token", {.rule = CLATTN_TITANS, .mini_batch = 1}},
+    {"muon alpha momentum, omega 2",
+     {.rule = CLATTN_TITANS, .muon = CLATTN_MUON_FIVE, .omega = 2, .flags = CLATTN_WITH_ALPHA | CLATTN_WITH_MOMENTUM}},
+    {"alpha momentum, omega 3",
+     {.rule = CLATTN_TITANS_MLP, .omega = 3, .flags = CLATTN_WITH_ALPHA | CLATTN_WITH_MOMENTUM}},
+    {"muon", {.rule = CLATTN_TITANS_MLP, .muon = CLATTN_MUON_KELLER, .flags = CLATTN_WITH_ALPHA}},
     {"rope interleaved", {.rule = CLATTN_RETENTION, .flags = CLATTN_WITH_ROPE | CLATTN_INTERLEAVED}},
     {"rope of 6, 2 steps", {.rule = CLATTN_GATED_DELTA_PRODUCT, .flags = CLATTN_WITH_ROPE, .rope_dim = 6, .steps = 2}},
     {"rope of 20 back, position, reversed",
@@ -249,7 +262,7 @@ static void make_awkward(clattn_plan_desc *desc)
 
     if (!is_learner(desc->rule))
         return;
-    if (desc->hidden_dim == 0)
+    if (desc->hidden_dim == 0 && rule_takes(rule_get(desc->rule), OPTION_hidden_dim))
         desc->hidden_dim = desc->key_dim + WIDER;
     if (desc->mini_batch == 0)
         desc->mini_batch = FEW;

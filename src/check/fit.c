@@ -32,6 +32,16 @@ static void fit_channels(clattn_plan_desc *desc, const struct rule *rule)
     }
 }
 
+/* The width that LN(z) is compared with, or added to. */
+static void fit_norm(clattn_plan_desc *desc, const struct rule *rule)
+{
+    const clattn_loss loss = desc->loss != CLATTN_LOSS_RULE ? desc->loss : rule->default_loss;
+    const clattn_readout readout = desc->readout != CLATTN_READOUT_RULE ? desc->readout : rule->default_readout;
+
+    if (loss == CLATTN_LOSS_LN || readout == CLATTN_READOUT_Q)
+        desc->value_dim = desc->key_dim;
+}
+
 /* Learners have no packed sequences and no shared heads. */
 static void fit_learner(clattn_plan_desc *desc, const struct rule *rule)
 {
@@ -40,7 +50,9 @@ static void fit_learner(clattn_plan_desc *desc, const struct rule *rule)
     desc->flags &= rule_flags(rule);
     desc->sequences = 0;
     desc->qk_heads = desc->kv_heads = 0;
-    desc->scale = 0;
+    if (!rule_takes(rule, OPTION_scale))
+        desc->scale = 0;
+    fit_norm(desc, rule);
 }
 
 /* Only for rules with an attention matrix, and options with which devices compute it. */

@@ -163,6 +163,14 @@ static double draw_level(const struct source *source, int64_t i)
     return hard_kind(source, i) < 4 ? 0 : log1p(exp(draw_normal(source, i)));
 }
 
+/* A part of a whole. Hard ones are nothing or all. */
+static double draw_share(const struct source *source, int64_t i)
+{
+    int kind = hard_kind(source, i);
+
+    return kind < 6 ? (double)(kind % 2) : 0.9 * uniform(source, i);
+}
+
 static double draw_state(const struct source *source, int64_t i)
 {
     return 0.5 * draw_normal(source, i);

@@ -31,6 +31,9 @@ static const struct {
     {CLATTN_FEATURES, "Performer: no maximum is subtracted from the exponents of keys, and with of_queries=on that of "
                       "each row from those of queries; eps is added after the exponential"},
     {CLATTN_LACT, "muon=none adds a step unchanged; muon_update_steps = 0 of its authors divides it by its norm"},
+    {CLATTN_TTT_LINEAR, "readout q is the authors'; flash-linear-attention has readout=z and --scale 1/sqrt(K)"},
+    {CLATTN_TTT_MLP, "readout q is the authors'; flash-linear-attention has readout=z"},
+    {CLATTN_TITANS, "the paper's loss is |z - v|^2: pass twice its theta; Atlas is omega=N with muon=five"},
     {CLATTN_HGRN, "--mode chunk is refused, auto works"},
     {CLATTN_LRU, "--mode chunk is refused, auto works"},
     {CLATTN_FULL_GATE, "--mode chunk is refused, auto works"},
@@ -58,9 +61,9 @@ struct summary {
 /* The name that users see for a dim. */
 static const char *letter_name(const char *letter)
 {
-    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"E", "TK"},     {"Y", "HK"},
-                                           {"G", "H"},  {"L", "HQ"},  {"Z", "K*V"}, {"U", "V/2"},    {"J", "W"},
-                                           {"R", "W"},  {"F", "m"},   {"D", "F"},   {"A", "W*taps"}, {"I", "L"}};
+    static const char *const names[][2] = {
+        {"Q", "HQ"},  {"P", "N+1"}, {"X", "TK"}, {"E", "TK"}, {"Y", "HK"}, {"G", "H"},      {"L", "HQ"}, {"Z", "K*V"},
+        {"U", "V/2"}, {"J", "W"},   {"R", "W"},  {"F", "m"},  {"D", "F"},  {"A", "W*taps"}, {"I", "L"},  {"O", "n"}};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (*letter == *names[i][0])

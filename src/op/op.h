@@ -60,6 +60,8 @@ int operands_used(const struct operand_choice *all, size_t count, struct operand
 /* The coefficients a, b and c of Muon's five steps. */
 enum { MUON_STEPS = 5 };
 const double (*learner_muon(clattn_muon muon))[3];
+/* Whether a completed desc of ttt or titans has LN, in its loss or in its readout. */
+int learner_has_norm(const clattn_plan_desc *desc);
 
 /* The operands of the backward pass, from those of the forward pass. Returns their number. */
 int backward_operands(const clattn_plan_desc *desc, const struct rule *rule, const struct operand_row *forward,

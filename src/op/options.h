@@ -61,7 +61,7 @@ struct desc_option {
     size_t offset; /* of the field */
     uint64_t flag; /* of the flag; else 0 */
     unsigned kinds;
-    clattn_rule rules[4];
+    clattn_rule rules[8];
     uint64_t with;
     double low, high, usual, idle;
     const char *depends;

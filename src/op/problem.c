@@ -423,6 +423,7 @@ int64_t problem_dim(const clattn_plan_desc *desc, const struct extent *extent, c
     case 'F': return desc->features == CLATTN_FEATURES_FAVOR ? desc->key_dim : desc->key_dim / 2;
     case 'D': return desc->hidden_dim;
     case 'I': return desc->levels;
+    case 'O': return (desc->key_dim + desc->value_dim + 1) * desc->hidden_dim + desc->value_dim;
     case 'C': return rule_has_list(rule_get(desc->rule)) ? extent->kv_len : extent->seq_len * desc->steps;
     }
     return 0;

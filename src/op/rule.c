@@ -53,6 +53,10 @@ static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
 
 /* And of a learner. */
 #define LEARNER(keeps) .op = OP_LEARNER, .read = READ_AFTER, .state = state_##keeps
+/* Of those that batches of a few tokens train, at the end of their rows */
+#define TRAINED(own, of_tokens, biased, minimises, reads)                                                              \
+    .model = MODEL_##own, .rates = RATES_##of_tokens, .bias = biased, .default_loss = CLATTN_LOSS_##minimises,         \
+    .default_readout = CLATTN_READOUT_##reads
 
 static const struct rule rules[RULE_COUNT] = {
     /* name, aliases,
@@ -177,6 +181,18 @@ static const struct rule rules[RULE_COUNT] = {
     [CLATTN_LACT] = { "lact", "", LEARNER(network), 1,
         "o = w1 (silu(w0 q) o (w2 q)); after a batch w += sum of lr d(v.w1 (silu(w0 k) o (w2 k)))/dw, rows rescaled",
         "Zhang et al. 2025, Test-Time Training Done Right, arXiv:2505.23884" },
+    [CLATTN_TTT_LINEAR] = { "ttt_linear", "ttt", LEARNER(biased_weights), 1,
+        "W = W' - eta sum of d(|LN(z) - (v - k)|^2/2)/dW' over the batch so far, z = W'^T k + c'; o = q + LN(W^T q + c)",
+        "Sun et al. 2024, Learning to (Learn at Test Time), arXiv:2407.04620", TRAINED(LINEAR, ETA, 1, LN, Q) },
+    [CLATTN_TTT_MLP] = { "ttt_mlp", "", LEARNER(mlp), 1,
+        "ttt_linear of f(x) = w2^T gelu(w1^T x + b1) + b2",
+        "Sun et al. 2024, Learning to (Learn at Test Time), arXiv:2407.04620", TRAINED(MLP, ETA, 1, LN, Q) },
+    [CLATTN_TITANS] = { "titans", "atlas omega", LEARNER(moving_weights), 1,
+        "M = momentum M - theta d(|z - v|^2/2)/dW', z = W'^T k; W = (1 - alpha) W + M; o = W^T q",
+        "Behrouz et al. 2025, Titans, arXiv:2501.00663", TRAINED(LINEAR, THETA, 0, L2, NONE) },
+    [CLATTN_TITANS_MLP] = { "titans_mlp", "atlas_mlp", LEARNER(moving_mlp), 1,
+        "titans of f(x) = w2^T gelu(w1^T x + b1) + b2", "Behrouz et al. 2025, Titans, arXiv:2501.00663",
+        TRAINED(MLP, THETA, 1, L2, NONE) },
 };
 
 /* What each word reads, beside q, k, v. */

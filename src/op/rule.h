@@ -44,6 +44,11 @@ enum piece {
  * trained by tokens. op.h has their functions. */
 enum op_id { OP_MIXER, OP_PIECE, OP_LEARNER, OP_COUNT };
 
+/* What a learner trains: w1 (silu(w0 x) o (w2 x)); W^T x; w2^T gelu(w1^T x + b1) + b2 */
+enum model { MODEL_GATED, MODEL_LINEAR, MODEL_MLP };
+/* What every token of a learner has: rates lr0, lr1 and lr2; eta; theta */
+enum rates { RATES_LR, RATES_ETA, RATES_THETA };
+
 /* One more than the last rule, and than the last operand. Both are numbered from 1 without gaps. */
 /* One more than the number of rules */
 #define RULE_ONE(NAME, value) +1
@@ -90,6 +95,12 @@ struct rule {
     enum op_id op;
     enum piece piece;   /* if op is OP_PIECE */
     double default_eps; /* for a rule that takes eps */
+    /* if op is OP_LEARNER */
+    enum model model;
+    enum rates rates;
+    int bias; /* something is added to W^T x */
+    clattn_loss default_loss;
+    clattn_readout default_readout;
 };
 
 /* NULL: there is no such rule. */
@@ -122,7 +133,8 @@ enum storage { STORE_DATA, STORE_GATE, STORE_MATRIX, STORE_STATE, STORE_INDEX, S
     X(ANGLE, normal, -1, 2, 0)                                                                                         \
     X(WEIGHT, key, -2, 4, 1)                                                                                           \
     X(SPEED, speed, 0, 0.1, 0)                                                                                         \
-    X(LEVEL, level, 0.5, 1, 0)
+    X(LEVEL, level, 0.5, 1, 0)                                                                                         \
+    X(SHARE, share, 0, 0.9, 0)
 
 enum numbers {
 #define NUMBERS_ENUM(KIND, ...) NUMBERS_##KIND,
@@ -142,6 +154,7 @@ enum numbers {
  * M = states of a pool, W = intermediate states that are returned, Z = K*V, U = V/2;
  * X = tokens of keys, E = the last of them, whose keys are not carried;
  * Y and G = kv_heads, of a list and of states, L = the smaller of G and Q;
+ * O = all weights of an MLP, w1, b1, w2, b2;
  * J = R = taps, as inner and as outer dimension, A = their product with W;
  * C = the tokens that an output combines: X for a list, else S; F = rows of omega, D = hidden_dim,
  * I = levels. */

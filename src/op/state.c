@@ -24,8 +24,14 @@
 #define INPUTS                                                                                                         \
     { "state", OP(STATE_IN), OP(STATE_OUT), OP(STATES), DIMS("RHV"), NO_DIMS, DIMS("AHV"), STORE_MATRIX,               \
       NUMBERS_STATE, 0, 0 }
-#define WEIGHT(name, before, after, letters)                                                                           \
-    { name, OP(before), OP(after), NO_OPERAND, DIMS(letters), NO_DIMS, NO_DIMS, STORE_STATE, NUMBERS_WEIGHT, 0, 1 }
+#define LEARNED(name, before, after, letters, kind, flag, required)                                                    \
+    { name, OP(before), OP(after), NO_OPERAND, DIMS(letters), NO_DIMS, NO_DIMS, STORE_STATE, NUMBERS_##kind, flag, required }
+#define WEIGHT(name, before, after, letters) LEARNED(name, before, after, letters, WEIGHT, 0, 1)
+#define MOMENTUM(letters)                                                                                              \
+    LEARNED("momentum", INITIAL_MOMENTUM, FINAL_MOMENTUM, letters, WEIGHT, CLATTN_WITH_MOMENTUM, 0)
+#define MLP                                                                                                            \
+    LEARNED("w1", W1, FINAL_W1, "HKD", STATE, 0, 1), WEIGHT("b1", B1, FINAL_B1, "HD"),                                 \
+    WEIGHT("w2", W2, FINAL_W2, "HDV"), WEIGHT("b2", B2, FINAL_B2, "HV")
 #define END                                                                                                            \
     { NULL, NO_OPERAND, NO_OPERAND, NO_OPERAND, NO_DIMS, NO_DIMS, NO_DIMS, STORE_STATE, NUMBERS_STATE, 0, 0 }
 
@@ -37,6 +43,12 @@ const struct state_tensor state_levels[] = { LEVELS, POSITION, END };
 const struct state_tensor state_inputs[] = { INPUTS, END };
 const struct state_tensor state_network[] = {
     WEIGHT("w0", W0, FINAL_W0, "HDK"), WEIGHT("w1", W1, FINAL_W1, "HVD"), WEIGHT("w2", W2, FINAL_W2, "HDK"), END };
+const struct state_tensor state_biased_weights[] = {
+    LEARNED("state", STATE_IN, STATE_OUT, "HKV", STATE, 0, 1), WEIGHT("bias", INITIAL_BIAS, FINAL_BIAS, "HV"), END };
+const struct state_tensor state_mlp[] = { MLP, END };
+const struct state_tensor state_moving_weights[] = {
+    LEARNED("state", STATE_IN, STATE_OUT, "HKV", STATE, 0, 0), MOMENTUM("HKV"), END };
+const struct state_tensor state_moving_mlp[] = { MLP, MOMENTUM("HO"), END };
 /* clang-format on */
 
 const struct state_dims *state_dims(const clattn_plan_desc *desc, const struct state_tensor *tensor)

@@ -4,6 +4,7 @@
  * f(x) = w1 (silu(w0 x) o (w2 x)), loss -v.f(k)      a batch is first read, o = f(q), and then learned from */
 #include "op/op.h"
 #include "reference/number.h"
+#include "reference/muon.h"
 #include "reference/task.h"
 
 #include <math.h>
@@ -30,84 +31,9 @@ struct learner {
     int64_t sequence, head, K, V, F;
     struct weight weights[WEIGHTS];
     struct hidden hidden;
-    double *x, *y;     /* [K], [V]: a row of q or k; a row of v or o */
-    double *square[4]; /* Muon's matrices; their sides are at most the largest of K, V and F */
+    double *x, *y;                /* [K], [V]: a row of q or k; a row of v or o */
+    double *square[MUON_SCRATCH]; /* Muon's matrices; their sides are at most the largest of K, V and F */
 };
-
-/* ---- Rows and matrices --------------------------------------------------------------------------------------------
- */
-
-/* Four partial sums, which a processor computes in parallel. */
-static double dot(int64_t n, const double *x, const double *y)
-{
-    double sums[4] = {0, 0, 0, 0};
-
-    for (int64_t i = 0; i < n; i++)
-        sums[i % 4] += x[i] * y[i];
-    return sums[0] + sums[1] + (sums[2] + sums[3]);
-}
-
-static void add(int64_t n, double factor, const double *x, double *y)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] += factor * x[i];
-}
-
-static void clear(int64_t n, double *x)
-{
-    for (int64_t i = 0; i < n; i++)
-        x[i] = 0;
-}
-
-static void transpose(int64_t rows, int64_t columns, const double *x, double *to)
-{
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            to[j * rows + i] = x[i * columns + j];
-}
-
-/* ---- Muon ---------------------------------------------------------------------------------------------------------
- */
-
-/* X <- a X + (b A + c A^2) X, with A = X X^T. B and Y are scratch memory. */
-static void muon_step(const double abc[3], int64_t rows, int64_t columns, double *X, double *A, double *B, double *Y)
-{
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < rows; j++)
-            A[i * rows + j] = dot(columns, X + i * columns, X + j * columns);
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < rows; j++) /* A is symmetric */
-            B[i * rows + j] = abc[1] * A[i * rows + j] + abc[2] * dot(rows, A + i * rows, A + j * rows);
-    clear(rows * columns, Y);
-    for (int64_t i = 0; i < rows; i++) {
-        add(columns, abc[0], X + i * columns, Y + i * columns);
-        for (int64_t j = 0; j < rows; j++)
-            add(columns, B[i * rows + j], X + j * columns, Y + i * columns);
-    }
-    for (int64_t i = 0; i < rows * columns; i++)
-        X[i] = Y[i];
-}
-
-/* Approximates the orthogonal factor of D. Computes with D^T if D has more rows than columns. */
-static void orthogonalize(const struct learner *learner, const struct weight *weight, double *to)
-{
-    const double *D = weight->step;
-    int tall = weight->rows > weight->columns;
-    int64_t rows = tall ? weight->columns : weight->rows, count = weight->rows * weight->columns;
-    double *X = learner->square[0], size = sqrt(dot(count, D, D)) + 1e-7;
-
-    if (tall)
-        transpose(weight->rows, weight->columns, D, X);
-    for (int64_t i = 0; i < count; i++)
-        X[i] = (tall ? X[i] : D[i]) / size;
-    for (int i = 0; i < MUON_STEPS; i++)
-        muon_step(learner_muon(learner->desc->muon)[i], rows, count / rows, X, learner->square[1], learner->square[2],
-                  learner->square[3]);
-    for (int64_t i = 0; i < count && !tall; i++)
-        to[i] = X[i];
-    if (tall)
-        transpose(rows, weight->rows, X, to);
-}
 
 /* ---- Tokens -------------------------------------------------------------------------------------------------------
  */
@@ -153,8 +79,8 @@ static void feed(struct learner *learner)
     const struct hidden *hidden = &learner->hidden;
 
     for (int64_t i = 0; i < learner->F; i++) {
-        hidden->a[i] = dot(learner->K, learner->weights[W0].w + i * learner->K, learner->x);
-        hidden->c[i] = dot(learner->K, learner->weights[W2].w + i * learner->K, learner->x);
+        hidden->a[i] = row_dot(learner->K, learner->weights[W0].w + i * learner->K, learner->x);
+        hidden->c[i] = row_dot(learner->K, learner->weights[W2].w + i * learner->K, learner->x);
         hidden->h[i] = silu(hidden->a[i]) * hidden->c[i];
     }
 }
@@ -169,7 +95,7 @@ static void read_token(struct learner *learner, int64_t token)
     feed(learner);
     for (int64_t c = 0; c < learner->V; c++)
         number_store(o->dtype, o->data, at + c,
-                     dot(learner->F, learner->weights[W1].w + c * learner->F, learner->hidden.h));
+                     row_dot(learner->F, learner->weights[W1].w + c * learner->F, learner->hidden.h));
 }
 
 /* dw1 += lr1 v h^T, dw0 += lr0 da k^T, dw2 += lr2 dc k^T */
@@ -181,10 +107,10 @@ static void add_gradients(struct learner *learner, int64_t token)
            lr2 = load(learner, CLATTN_LR2, token, 0);
 
     for (int64_t c = 0; c < learner->V; c++)
-        add(learner->F, lr1 * learner->y[c], hidden->h, weights[W1].step + c * learner->F);
+        row_add(learner->F, lr1 * learner->y[c], hidden->h, weights[W1].step + c * learner->F);
     for (int64_t i = 0; i < learner->F; i++) {
-        add(learner->K, lr0 * hidden->da[i], learner->x, weights[W0].step + i * learner->K);
-        add(learner->K, lr2 * hidden->dc[i], learner->x, weights[W2].step + i * learner->K);
+        row_add(learner->K, lr0 * hidden->da[i], learner->x, weights[W0].step + i * learner->K);
+        row_add(learner->K, lr2 * hidden->dc[i], learner->x, weights[W2].step + i * learner->K);
     }
 }
 
@@ -196,9 +122,9 @@ static void learn_token(struct learner *learner, int64_t token)
     load_key(learner, CLATTN_K, token);
     load_row(learner, CLATTN_V, token, learner->V, learner->y);
     feed(learner);
-    clear(learner->F, hidden->dh);
+    row_clear(learner->F, hidden->dh);
     for (int64_t c = 0; c < learner->V; c++)
-        add(learner->F, learner->y[c], learner->weights[W1].w + c * learner->F, hidden->dh);
+        row_add(learner->F, learner->y[c], learner->weights[W1].w + c * learner->F, hidden->dh);
     for (int64_t i = 0; i < learner->F; i++) {
         hidden->da[i] = hidden->dh[i] * hidden->c[i] * silu_slope(hidden->a[i]);
         hidden->dc[i] = hidden->dh[i] * silu(hidden->a[i]);
@@ -215,11 +141,12 @@ static void apply_step(const struct learner *learner, struct weight *weight)
     double *sum = learner->desc->flags & CLATTN_PRE_NORM ? weight->sum : weight->w, *step = weight->step;
 
     if (learner->desc->muon != CLATTN_MUON_NONE)
-        orthogonalize(learner, weight, step = weight->orthogonal);
-    add(weight->rows * weight->columns, 1, step, sum);
+        muon_orthogonalize(learner->desc->muon, weight->rows, weight->columns, weight->step, learner->square,
+                           step = weight->orthogonal);
+    row_add(weight->rows * weight->columns, 1, step, sum);
     for (int64_t i = 0; i < weight->rows; i++) {
         double *row = sum + i * weight->columns, *to = weight->w + i * weight->columns;
-        double factor = weight->norms[i] / (sqrt(dot(weight->columns, row, row)) + 1e-5);
+        double factor = weight->norms[i] / (sqrt(row_dot(weight->columns, row, row)) + 1e-5);
         for (int64_t j = 0; j < weight->columns; j++)
             to[j] = row[j] * factor;
     }
@@ -239,15 +166,15 @@ static void learn(struct learner *learner, int64_t first, int64_t last)
     double kept = mean_momentum(learner, first, last);
 
     for (int i = 0; i < WEIGHTS; i++)
-        clear(learner->weights[i].rows * learner->weights[i].columns, learner->weights[i].step);
+        row_clear(learner->weights[i].rows * learner->weights[i].columns, learner->weights[i].step);
     for (int64_t token = first; token < last; token++)
         learn_token(learner, token);
     for (int i = 0; i < WEIGHTS; i++) {
         struct weight *weight = &learner->weights[i];
         int64_t count = weight->rows * weight->columns;
-        add(count, kept, weight->before, weight->step);
-        clear(count, weight->before);
-        add(count, 1, weight->step, weight->before);
+        row_add(count, kept, weight->before, weight->step);
+        row_clear(count, weight->before);
+        row_add(count, 1, weight->step, weight->before);
         apply_step(learner, weight);
     }
 }
@@ -295,10 +222,10 @@ static void load_weights(struct learner *learner)
     for (int i = 0; i < WEIGHTS; i++) {
         struct weight *weight = &learner->weights[i];
         load_row(learner, first_ids[i], 0, weight->rows * weight->columns, weight->w);
-        add(weight->rows * weight->columns, 1, weight->w, weight->sum);
+        row_add(weight->rows * weight->columns, 1, weight->w, weight->sum);
         for (int64_t row = 0; row < weight->rows; row++) {
             const double *x = weight->w + row * weight->columns;
-            weight->norms[row] = sqrt(dot(weight->columns, x, x));
+            weight->norms[row] = sqrt(row_dot(weight->columns, x, x));
         }
     }
 }
@@ -337,7 +264,7 @@ static int64_t numbers_of(const struct learner *learner)
 {
     const int64_t K = learner->K, V = learner->V, F = learner->F;
 
-    return MATRICES * F * (2 * K + V) + 2 * F + V + 6 * F + K + V + 4 * square_of(learner);
+    return MATRICES * F * (2 * K + V) + 2 * F + V + 6 * F + K + V + MUON_SCRATCH * square_of(learner);
 }
 
 static void lay_out(struct learner *learner, double *memory)
@@ -360,7 +287,7 @@ static void lay_out(struct learner *learner, double *memory)
         *hidden[i] = carve(&memory, F);
     learner->x = carve(&memory, learner->K);
     learner->y = carve(&memory, learner->V);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < MUON_SCRATCH; i++)
         learner->square[i] = carve(&memory, square_of(learner));
 }
 

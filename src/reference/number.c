@@ -142,6 +142,8 @@ double number_bound_of(const clattn_plan_desc *desc)
 
     if (desc->pass == CLATTN_PASS_BACKWARD)
         return desc->dtype != CLATTN_F32 ? NARROW * 1e-3 : WIDE * number_bound(CLATTN_F32);
+    if (desc->muon != CLATTN_MUON_NONE && desc->dtype == CLATTN_F32 && desc->rule != CLATTN_LACT)
+        return 2e-4;
     return desc->muon != CLATTN_MUON_NONE && desc->dtype != CLATTN_F32 ? 2e-2 : number_bound(desc->dtype);
 }
 

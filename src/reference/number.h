@@ -18,7 +18,8 @@ double number_softplus(double x);
 /* The largest relative error of correct forward outputs, by storage type. All bounds are defined here. */
 double number_bound(clattn_dtype dtype);
 /* The same for a problem. With Muon, whose small singular values are as small as rounding errors, it is 2e-2 in 16
- * bits; of gradients 1e-4, and 8e-3 in 16 bits. */
+ * bits, and where each token has a step of its own, of few directions, 2e-4 in f32: rounding noise in the others grows
+ * up to 490 times. Of gradients 1e-4, and 8e-3 in 16 bits. */
 double number_bound_of(const clattn_plan_desc *desc);
 
 #endif

@@ -268,7 +268,7 @@ static void (*job_of(const struct rule *rule))(void *user, int64_t job)
 {
     switch (rule->op) {
     case OP_PIECE: return piece_head;
-    case OP_LEARNER: return learner_head;
+    case OP_LEARNER: return rule->model == MODEL_GATED ? learner_head : ttt_head;
     case OP_MIXER: return rule_has_list(rule) ? list_head : run_head;
     case OP_COUNT: break;
     }

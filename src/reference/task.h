@@ -68,8 +68,9 @@ clattn_status adjoint_run(struct task *task, const struct log *log);
 void list_head(void *user, int64_t job);
 /* A job of a piece. */
 void piece_head(void *user, int64_t job);
-/* A job of a learner. */
+/* A job of lact, and of the other learners. */
 void learner_head(void *user, int64_t job);
+void ttt_head(void *user, int64_t job);
 /* The same of a sequence and key head, ahead of these: what CLATTN_APPEND writes. */
 void list_append(void *user, int64_t job);
 /* And after them: what CLATTN_CARRY makes of keys. */

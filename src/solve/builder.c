@@ -233,6 +233,17 @@ static const struct {
     {"lr1", CLATTN_LR1},
     {"lr2", CLATTN_LR2},
     {"momentum", CLATTN_MOMENTUM},
+    {"b1", CLATTN_B1},
+    {"b2", CLATTN_B2},
+    {"final_b1", CLATTN_FINAL_B1},
+    {"final_b2", CLATTN_FINAL_B2},
+    {"initial_momentum", CLATTN_INITIAL_MOMENTUM},
+    {"final_momentum", CLATTN_FINAL_MOMENTUM},
+    {"eta", CLATTN_ETA},
+    {"alpha", CLATTN_ALPHA},
+    {"gamma", CLATTN_GAMMA},
+    {"ln_weight", CLATTN_LN_WEIGHT},
+    {"ln_bias", CLATTN_LN_BIAS},
 };
 
 /* The names of the operands that a write reads: "beta", for one. */

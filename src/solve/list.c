@@ -23,6 +23,7 @@
     X(channels)                                                                                                        \
     X(channels_lanes)                                                                                                  \
     X(lact)                                                                                                            \
+    X(ttt)                                                                                                             \
     X(flash_team)                                                                                                      \
     X(flash_matrix)                                                                                                    \
     X(flash_matrix_blocks)                                                                                             \

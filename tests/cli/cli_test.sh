@@ -116,8 +116,21 @@ run_learner()
     refused "$1 packed" 'not cut by cu_seqlens' make-input "$1" --shape B=1,T=3,H=1,K=2,V=2 --varlen 0,1,3 -o out
 }
 
+# One whose weights a few tokens train, each at its time.
+run_trained()
+{
+    for dtype in f32:1e-5 f16:5e-3 bf16:5e-3; do
+        run_case "$1" ${dtype%:*} ${dtype#*:} B=2,T=50,H=2,K=20,V=20 --option mini_batch=12
+    done
+    refused "$1 packed" 'not cut by cu_seqlens' make-input "$1" --shape B=1,T=3,H=1,K=2,V=2 --varlen 0,1,3 -o out
+}
+
 run_rule()
 {
+    if "$clattn" rules "$1" | grep -q readout; then
+        run_trained "$1"
+        return
+    fi
     if "$clattn" rules "$1" | grep -q '^  *inputs\( .*\)* w0 \|^ *w0 '; then
         run_learner "$1"
         return

@@ -95,7 +95,7 @@ static const struct bad {
     BAD(flags, CLATTN_WITH_KV_LENS, "gated_delta_rule", "kv_lens"),
     BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
     BAD(flags, CLATTN_APPEND, "gated_delta_rule", "append"),
-    BAD(flags, CLATTN_SUMMARY * 2, "unknown bits", "0x100000000000"),
+    BAD(flags, CLATTN_FLAG(62), "unknown bits", "0x4000000000000000"),
     BAD(flags, CLATTN_NONCAUSAL, "gated_delta_rule", "noncausal"),
     BAD(flags, CLATTN_WITH_A_LOG, "a_log is for gate_map softplus and sigmoid", "not for log"),
     BAD(flags, CLATTN_WITH_DT_BIAS, "gated_delta_rule", "dt_bias is for gates with a gate_map"),
@@ -658,6 +658,7 @@ static void see_outputs(clattn_rule rule, uint64_t flags, int seen[OPERAND_COUNT
 {
     const clattn_plan_desc desc = {.rule = rule,
                                    .flags = flags | CLATTN_WITH_BIAS | CLATTN_WITH_POSITION | CLATTN_WITH_MOMENTUM,
+                                   .readout = CLATTN_READOUT_Z,
                                    .state_window = 1};
     struct operand_row rows[OPERAND_COUNT];
     int count = rule_operands(&desc, rows);
@@ -676,7 +677,8 @@ static void test_outputs(void **state)
                          CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS |
                          CLATTN_WITH_STATE_INDICES | CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA |
                          CLATTN_WITH_WRITTEN | CLATTN_APPEND | CLATTN_WITH_DT_BIAS | CLATTN_WITH_A_LOG | CLATTN_WITH_D |
-                         CLATTN_WITH_Z | CLATTN_WITH_ATTN | CLATTN_WITH_ACCEPTED;
+                         CLATTN_WITH_Z | CLATTN_WITH_ATTN | CLATTN_WITH_ACCEPTED | CLATTN_WITH_ALPHA |
+                         CLATTN_WITH_GAMMA;
     int seen[OPERAND_COUNT] = {0};
 
     (void)state;

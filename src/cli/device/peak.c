@@ -239,6 +239,18 @@ static double muon_flops(const clattn_plan_desc *desc)
     return flops;
 }
 
+/* Of a token: what it reads of the weights, the products that its gradient takes, and its share of the step. */
+static double trained_flops(const clattn_plan_desc *desc)
+{
+    const int mlp = rule_get(desc->rule)->model == MODEL_MLP;
+    const double tokens = (double)desc->batch * (double)desc->heads * (double)desc->seq_len;
+    const double back = mlp ? (double)desc->hidden_dim * (double)desc->value_dim : 0;
+    const double numbers = mlp ? (double)desc->hidden_dim * (double)(desc->key_dim + desc->value_dim)
+                               : (double)desc->key_dim * (double)desc->value_dim;
+
+    return 2 * tokens * (3 * numbers + back);
+}
+
 /* The three matrices are read for each token. Learning uses them, their transposes, and as many sums over tokens. */
 static double learner_flops(const clattn_plan_desc *desc)
 {
@@ -262,7 +274,7 @@ double flops_of(const clattn_plan_desc *desc)
         return 2 * (double)desc->batch * (double)desc->heads * pairs_of(desc) *
                (double)(desc->key_dim + desc->value_dim);
     if (rule_get(desc->rule)->op == OP_LEARNER)
-        return learner_flops(desc);
+        return rule_get(desc->rule)->model == MODEL_GATED ? learner_flops(desc) : trained_flops(desc);
     if (rule_get(desc->rule)->op == OP_PIECE)
         return heads * 2 * (double)desc->value_dim * (double)(desc->taps > 0 ? desc->taps : desc->key_dim);
     return heads * 2 * (double)desc->key_dim * (double)desc->value_dim *

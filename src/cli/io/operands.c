@@ -132,12 +132,14 @@ static void derive_piece(const struct binding *binding, clattn_plan_desc *desc)
 /* Sizes that follow from a learner's weights. */
 static void derive_learner(const struct binding *binding, clattn_plan_desc *desc)
 {
-    const struct safetensor *w0 = binding_find(binding, CLATTN_W0);
+    const int mlp = binding->rule->model == MODEL_MLP;
+    const struct safetensor *first = binding_find(binding, mlp ? CLATTN_W1 : CLATTN_W0);
 
-    if (!rule_takes(binding->rule, OPTION_hidden_dim))
-        return;
-    if (w0 != NULL && w0->rank == 4)
-        desc->hidden_dim = w0->dims[2];
+    if (rule_takes(binding->rule, OPTION_initial_state) && rule_takes(binding->rule, OPTION_hidden_dim) &&
+        binding_find(binding, CLATTN_INITIAL_MOMENTUM) != NULL)
+        desc->flags |= CLATTN_INITIAL_STATE;
+    if (rule_takes(binding->rule, OPTION_hidden_dim) && first != NULL && first->rank == 4)
+        desc->hidden_dim = first->dims[mlp ? 3 : 2];
 }
 
 /* The number of levels that tokens weigh. */

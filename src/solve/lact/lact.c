@@ -15,7 +15,7 @@ static const struct parameter parameters[] = {
 static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
 {
     (void)solver, (void)facts;
-    return problem->rule->op == OP_LEARNER;
+    return problem->rule->op == OP_LEARNER && problem->rule->model == MODEL_GATED;
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------
