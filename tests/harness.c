@@ -485,8 +485,7 @@ void test_tuned_set(struct tuned *tuned, const char *name, int value)
 int test_kind_applies(const struct test_kind *kind, clattn_rule rule)
 {
     return check_mode_applies(rule, kind->mode) &&
-           (strcmp(kind->engine, "none") == 0 ||
-            (!rule_has_list(rule_get(rule)) && !rule_has_levels(rule_get(rule))));
+           (strcmp(kind->engine, "none") == 0 || (!rule_has_list(rule_get(rule)) && !rule_has_levels(rule_get(rule))));
 }
 
 struct check_device test_kind_device(const struct test_kind *kind)
