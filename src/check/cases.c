@@ -212,7 +212,6 @@ static const struct {
      {.rule = CLATTN_TITANS, .muon = CLATTN_MUON_FIVE, .omega = 2, .flags = CLATTN_WITH_ALPHA | CLATTN_WITH_MOMENTUM}},
     {"alpha momentum, omega 3",
      {.rule = CLATTN_TITANS_MLP, .omega = 3, .flags = CLATTN_WITH_ALPHA | CLATTN_WITH_MOMENTUM}},
-    {"muon", {.rule = CLATTN_TITANS_MLP, .muon = CLATTN_MUON_KELLER, .flags = CLATTN_WITH_ALPHA}},
     {"rope interleaved", {.rule = CLATTN_RETENTION, .flags = CLATTN_WITH_ROPE | CLATTN_INTERLEAVED}},
     {"rope of 6, 2 steps", {.rule = CLATTN_GATED_DELTA_PRODUCT, .flags = CLATTN_WITH_ROPE, .rope_dim = 6, .steps = 2}},
     {"rope of 20 back, position, reversed",

@@ -239,6 +239,7 @@ static const clattn_plan_desc every[] = {
     {.rule = CLATTN_TITANS, .omega = 30, .mini_batch = 20, .flags = CLATTN_WITH_GAMMA | CLATTN_INITIAL_STATE},
     {.rule = CLATTN_TITANS_MLP, .omega = 3, .flags = MOVING},
     {.rule = CLATTN_TITANS, .muon = CLATTN_MUON_KELLER, .flags = MOVING | CLATTN_INITIAL_STATE},
+    {.rule = CLATTN_TITANS_MLP, .muon = CLATTN_MUON_KELLER, .flags = CLATTN_WITH_ALPHA},
 };
 
 /* Against the reference over several batches, the last of them short; shares are also exactly 0 and 1. */
