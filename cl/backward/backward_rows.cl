@@ -114,31 +114,37 @@ WORD float strength_back(float strength, float gradient)
     X(global out_t, d_b) X(global data_t, d_e)
 /* clang-format on */
 KERNEL
-backward_rows(TENSORS(PARAMETER) int seq_len, float scale, int span, int first_row)
+backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int span, int first_row)
 {
     TENSORS(ABSENT)
     LOCAL_FLOATS(rows_q, LOCAL_ROWS)
     LOCAL_FLOATS(rows_k, LOCAL_ROWS)
     LOCAL_FLOATS(sums, LOCAL_SUMS)
     local float factors[FACTORS], squares[LOCAL_SQUARES];
+#if PADDED
+    long slot = get_group_id(0), i = slot * PADDED + get_group_id(2);
+    place all = place_of_padded(slot, 0, sequences, seq_len, cu, cu_at);
+    int row = (int)(i - padded_first(all, seq_len) * PADDED) - 1;
+#else
     place all = place_of(get_group_id(0), 0, seq_len, cu, cu_at);
-    int keys = get_group_id(1), i = get_group_id(2), row = first_row + i;
+    int i = get_group_id(2), row = first_row + i;
+#endif
+    int keys = get_group_id(1);
     int is_first = row % STEPS == 0, is_read = row % STEPS == STEPS - 1;
     long t = REVERSED ? all.tokens - 1 - row / STEPS : row / STEPS;
     float dq[KL], dk[KL], dp[KL];
 
-    if (row >= all.rows)
+    if (row < 0 || row >= all.rows)
         return;
     if (HAS_position)
         t += position[position_at.x + all.sequence];
     for (int l = 0; l < KL; l++)
         dq[l] = dk[l] = dp[l] = 0;
     for (int head = 0; head < HEADS; head++) {
-        place at = place_of(get_group_id(0), head, seq_len, cu, cu_at);
+        place at = place_of(all.sequence, head, seq_len, cu, cu_at);
         chunk_t chunk = chunk_at(at, row);
         global const float *part = parts + parts_at.x + part_of(at, i, span, 0, 0);
-        global float *share =
-            shares + shares_at.x + (SHARES > 0 ? (((long)at.sequence * HEADS + head) * span + i) * SHARES : 0);
+        global float *share = shares + shares_at.x + (SHARES > 0 ? number_of_row(at, i, span) * SHARES : 0);
         const gates_t gates = GATES_HERE;
         float strength, by_strength = 0, all_flow = 0, rates = 0, biases = 0, bonus = 0;
 

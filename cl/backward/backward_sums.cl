@@ -11,20 +11,28 @@ KERNEL
 backward_sums(TENSORS(PARAMETER) int seq_len, int sequences, int span, int first_row)
 {
     TENSORS(ABSENT)
+    LOCAL_FLOATS(lanes, LOCAL_SUMS)
     int head = get_group_id(0);
     global float *total = totals + totals_at.x + head * SHARES;
 
-    for_each(n, SHARES) {
-        float sum = first_row + span >= seq_len * STEPS ? 0.0f : total[n];
+    for (int n = 0; n < SHARES; n++) {
+        float sum = 0;
 
         for (int sequence = 0; sequence < sequences; sequence++) {
             place at = place_of(sequence, head, seq_len, cu, cu_at);
-            global const float *share = shares + shares_at.x + ((long)sequence * HEADS + head) * span * SHARES;
-            float part = 0;
-            for (int i = 0; i < min(at.rows - first_row, span); i++)
-                part += share[i * SHARES + n];
-            sum += part;
+#if PADDED
+            long begin = padded_first(at, seq_len) * PADDED + 1;
+#else
+            long begin = 0;
+#endif
+            for_each(i, min(at.rows - first_row, span))
+                sum += shares[shares_at.x + number_of_row(at, begin + i, span) * SHARES + n];
         }
+        SYNC();
+        sum = lanes_total(lanes, sum);
+        if (LANE > 0)
+            continue;
+        sum += first_row + span >= seq_len * STEPS ? 0.0f : total[n];
         total[n] = sum;
         if (first_row > 0)
             continue;

@@ -20,6 +20,8 @@ struct problem {
     struct operand_row operands[OPERAND_COUNT]; /* those that the problem uses */
     clattn_dtype types[OPERAND_COUNT];          /* of these operands */
     int has_gates;                              /* there are gates besides a strength */
+    int states_in_order; /* the states on the way of packed sequences, which begin at whole intervals, follow each other
+                          * in the order of rows; else each sequence has as many */
 };
 
 /* The lengths of one call. `sequences` is the number of states: batch, or N with cu_seqlens. */

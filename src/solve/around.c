@@ -300,7 +300,6 @@ static int whole_state(struct builder *b, const char *name, int64_t columns)
 
 void around_memory(struct builder *b)
 {
-    b->denominators = b->whole = b->whole_sums = IR_NONE;
     if (problem_is_summary(b->problem))
         return;
     if (problem_normalized(b->problem))

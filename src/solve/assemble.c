@@ -27,6 +27,8 @@ clattn_status build_begin(struct builder *b)
     b->reads_loop = problem_reads(b->problem) > 1 && !problem_is_backward(b->problem) ? READS_LOOP : IR_NONE;
     for (int id = 0; id < OPERAND_COUNT; id++)
         b->operands[id] = IR_NONE;
+    b->lengths = NULL;
+    b->denominators = b->whole = b->whole_sums = IR_NONE;
     bind_head_decay(b);
     TRY(around_convert(b));
     TRY(around_rope(b));

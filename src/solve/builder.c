@@ -13,7 +13,7 @@ ir_expression build_constant(const struct builder *b, int64_t value)
 
 ir_expression build_length(const struct builder *b, enum ir_length length)
 {
-    return ir_length(b->ir, length);
+    return b->lengths != NULL && b->lengths[length] != IR_NONE ? b->lengths[length] : ir_length(b->ir, length);
 }
 
 ir_expression build_binary(const struct builder *b, enum ir_operation operation, ir_expression x, ir_expression y)

@@ -12,7 +12,7 @@ struct device_facts;
 struct planner;
 struct built_product;
 
-enum { BUILDER_NAMES = 48, BUILDER_CHILDREN = 16 };
+enum { BUILDER_NAMES = 96, BUILDER_CHILDREN = 16 };
 
 /* A solver whose steps are part of a recipe: the plan's own solver, or one that another solver added. It owns its tiles
  * and its shape. */
@@ -73,8 +73,11 @@ struct builder {
     int denominators;            /* the divisors of the outputs; IR_NONE: none */
     int whole, whole_sums;       /* states after whole sequences, if the caller does not ask for them; else IR_NONE */
     int converted_output;        /* the caller's o, if kernels write another, to be converted; else IR_NONE */
-    int reads_loop;              /* the loop over the heads that read a state; IR_NONE: none */
-    int failed;                  /* there were too many names, steps or children, or a parameter that no binding has the
+    const ir_expression
+        *lengths;   /* a child's lengths by enum ir_length, where they are not the plan's; IR_NONE: this one
+                                   * is. NULL: all are */
+    int reads_loop; /* the loop over the heads that read a state; IR_NONE: none */
+    int failed;     /* there were too many names, steps or children, or a parameter that no binding has the
                                   * name of */
 };
 

@@ -117,6 +117,7 @@ static void add_states(struct kernel_step *step, const struct problem *problem)
         {"STATE_VK", !ones && !transition && (desc->flags & CLATTN_STATE_VK) != 0},
         {"STATE_POOL", (desc->flags & CLATTN_WITH_STATE_INDICES) != 0},
         {"SNAPSHOTS", !units && (desc->state_window != 0 || desc->state_every != 0)},
+        {"SNAPSHOTS_IN_ORDER", problem->states_in_order},
         {"ACCEPTED", !units && (desc->flags & CLATTN_WITH_ACCEPTED) != 0},
         {"STATE_ROWS", problem->rule->op == OP_PIECE ? desc->taps : 1}, /* of a state among several */
         {"ERASE_BEFORE", problem->rule->order == ERASE_FIRST},

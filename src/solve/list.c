@@ -9,6 +9,8 @@
     X(recurrent)                                                                                                       \
     X(levels_scan)                                                                                                     \
     X(levels_tokens)                                                                                                   \
+    X(matrix_backward)                                                                                                 \
+    X(chunk_backward)                                                                                                  \
     X(backward)                                                                                                        \
     X(short_conv)                                                                                                      \
     X(short_conv_back)                                                                                                 \

@@ -1,0 +1,48 @@
+/* The gradients of v and of its gate, from that of what a row writes. One group: a chunk of one head. */
+#include "padded.clh"
+
+#define DEFINE_PUT(STORAGE)                                                                                            \
+    WORD void CAT(STORAGE, _add_row)(vec x, global CAT(STORAGE, _t) * to, int n, int width, int adds)                  \
+    {                                                                                                                  \
+        vec_unrolled                                                                                                   \
+        for (int i = 0; i < VEC; i++)                                                                                  \
+            if (n + i < width)                                                                                         \
+                CAT(STORAGE, _put)(vec_number(x, i) + (adds ? CAT(STORAGE, _get)(to, n + i) : 0.0f), to, n + i);       \
+    }
+DEFINE_PUT(f32)
+DEFINE_PUT(f16)
+DEFINE_PUT(bf16)
+
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, v) X(global const gate_t, w) X(global const int, cu) X(global const float, strengths) \
+    X(global const float, written) X(global data_t, d_v) X(global out_t, d_w)
+/* clang-format on */
+KERNEL
+close_values(TENSORS(PARAMETER) int seq_len, int sequences)
+{
+    TENSORS(ABSENT)
+    long slot = get_group_id(0), heads = get_num_groups(1), head = get_group_id(1);
+    place at = place_of_padded(slot, head, sequences, seq_len, cu, cu_at);
+    int first = (int)(slot - padded_first(at, seq_len)) * CHUNK - 1;
+
+    for_each(task, CHUNK * ((VALUE_DIM + VEC - 1) / VEC)) {
+        int i = task / ((VALUE_DIM + VEC - 1) / VEC), c = task % ((VALUE_DIM + VEC - 1) / VEC) * VEC, row = first + i;
+        long own = (slot * CHUNK + i) * heads + head;
+        vec x, gate = 1;
+
+        if (row < 0 || row >= at.rows)
+            continue;
+        chunk_t chunk = chunk_at(at, row);
+        x = f32_row(written + written_at.x + own * VALUE_DIM, c, VALUE_DIM);
+        if (HAS_strengths)
+            x *= strengths[strengths_at.x + own];
+        if (HAS_w)
+            gate = gate_row(write_row(w, chunk, head), c, VALUE_DIM);
+        if (HAS_d_v && d_v_at.x >= 0)
+            CAT(DATA, _add_row)(gate * x, write_row(d_v, chunk, head), c, VALUE_DIM, ADD_V);
+        if (HAS_d_w && d_w_at.x >= 0)
+            CAT(OUT, _add_row)
+        (x * data_row(write_row(v, chunk, head), c, VALUE_DIM), write_row(d_w, chunk, head), c, VALUE_DIM, ADD_W);
+    }
+}

@@ -1,0 +1,605 @@
+/* chunk_backward, matrix_backward: the backward pass in chunks, of rules whose states are matrices.
+ *
+ * The rows are copied with all maps applied, each sequence padded to whole chunks. Two walks over them are forward passes
+ * of rules that other solvers of the list compute:
+ *
+ *     down   the rule itself, which is read by the next row's erase key: this gives what each row erases. It leaves the
+ *            state S before each chunk
+ *     up     S' <- e^(g_(i+1)) S' + f_(i+1) (n_(i+1)^T S') + q_i do_i^T, from the last row to the first, read by k: this
+ *            gives the gradient of each row's written value. It leaves S' after each chunk
+ *
+ * Then the gradients of all chunks are independent of each other (chunk_gradients), and the kernels of cl/backward take
+ * them back to the operands. matrix_backward multiplies on a matrix engine. */
+#include "solve/around.h"
+#include "solve/backward/gradients.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { FLOAT = 4, WALKS = 2 };
+
+struct chunk_backward_tiles {
+    int chunk, group, block_k, block_v;
+};
+
+enum chunk_kernel { KERNEL_CUTS, KERNEL_ROWS_IN, KERNEL_OPEN, KERNEL_GRADIENTS, KERNEL_CLOSE, KERNEL_VALUES, KERNELS };
+
+struct chunk_backward_shape {
+    struct chunk_backward_tiles tiles;
+    struct kernel_step steps[KERNELS], rows, sums;
+    int shares, streams, pitch;
+    struct problem down, up;
+};
+
+static const struct parameter parameters[] = {
+    PARAMETER_ROW("chunk", struct chunk_backward_tiles, chunk, 16, 32, 64),
+    PARAMETER_ROW("group", struct chunk_backward_tiles, group, 1, 32, 64, 128),
+    PARAMETER_ROW("block_k", struct chunk_backward_tiles, block_k, 16, 32, 64, 128),
+    PARAMETER_ROW("block_v", struct chunk_backward_tiles, block_v, 16, 32, 64, 128),
+    PARAMETERS_END,
+};
+
+static int is_packed(const struct problem *problem)
+{
+    return (problem->desc.flags & CLATTN_CU_SEQLENS) != 0;
+}
+
+/* The engine that multiplies the tiles of chunk_gradients; NULL: multiply-adds do. */
+static const struct engine *engine_for(const struct solver *solver, const struct device_facts *facts)
+{
+    return solver->space.engine ? facts->engine : NULL;
+}
+
+static int has_engine(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
+{
+    const struct engine *engine = engine_for(solver, facts);
+
+    return !solver->space.engine ||
+           (engine != NULL && engine->rows == MATRIX_TILE && problem->desc.dtype != CLATTN_F32);
+}
+
+static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
+{
+    return has_engine(solver, facts, problem) && problem_is_backward(problem) && has_state_of_matrices(problem) &&
+           problem_reads(problem) == 1 && !problem_normalized(problem) && !problem_reads_whole(problem) &&
+           !reads_bonus(problem) && !(problem->desc.flags & CLATTN_VALUE_GATE);
+}
+
+/* ---- The rules of the walks ---------------------------------------------------------------------------------------
+ */
+
+static int erases(const struct problem *problem)
+{
+    return erase_words(problem).streams > 0;
+}
+
+static int is_low_rank(const struct problem *problem)
+{
+    return problem->rule->erase == ERASE_LOW_RANK;
+}
+
+static int has_strength(const struct problem *problem)
+{
+    return problem->rule->write == WRITE_BETA;
+}
+
+/* Rules by their words, of rows to which all maps were applied. */
+#define RULE_OF(decay_, erase_, order_, write_)                                                                        \
+    {                                                                                                                  \
+        .name = "a walk of the backward pass", .decay = DECAY_##decay_,                                                \
+        .gate = DECAY_##decay_ == DECAY_NONE ? CLATTN_OPERAND_NONE : CLATTN_G, .erase = ERASE_##erase_,                \
+        .order = order_##_FIRST, .write = WRITE_##write_, .read = READ_AFTER, .default_scale = 1, .op = OP_MIXER       \
+    }
+#define RULES_OF(decay)                                                                                                \
+    RULE_OF(decay, NONE, DECAY, VALUE), RULE_OF(decay, NONE, DECAY, BETA), RULE_OF(decay, KEY, DECAY, VALUE),          \
+        RULE_OF(decay, KEY, DECAY, BETA), RULE_OF(decay, OPERAND, DECAY, VALUE), RULE_OF(decay, OPERAND, DECAY, BETA), \
+        RULE_OF(decay, OPERAND, ERASE, BETA), RULE_OF(decay, LOW_RANK, ERASE, VALUE)
+static const struct rule rules[] = {RULES_OF(NONE), RULES_OF(SCALAR), RULES_OF(CHANNEL)};
+
+static const struct rule *rule_of(enum decay decay, enum erase erase, enum order order, enum write write)
+{
+    size_t i = 0;
+
+    while (i + 1 < sizeof rules / sizeof *rules &&
+           (rules[i].decay != decay || rules[i].erase != erase || rules[i].order != order || rules[i].write != write))
+        i++;
+    return &rules[i];
+}
+
+/* The rule of the walk down. What a rule makes of its keys and values is in the rows. */
+static const struct rule *rule_down(const struct problem *problem)
+{
+    const enum erase erase = problem->rule->erase == ERASE_GATED ? ERASE_OPERAND : problem->rule->erase;
+    const enum order order = erases(problem) ? problem->rule->order : DECAY_FIRST;
+
+    return rule_of(problem_decay(problem), erase, order, has_strength(problem) ? WRITE_BETA : WRITE_VALUE);
+}
+
+static const struct rule *rule_up(const struct problem *problem)
+{
+    const enum erase erase = erases(problem) ? ERASE_LOW_RANK : ERASE_NONE;
+
+    return rule_of(problem_decay(problem), erase, erases(problem) ? ERASE_FIRST : DECAY_FIRST, WRITE_VALUE);
+}
+
+/* The longest sequence with padding; of packed sequences all of them together. */
+static int64_t most_rows(const struct problem *problem, int chunk)
+{
+    const struct extent most = problem_most(problem);
+
+    return (problem_rows(problem) / chunk + (is_packed(problem) ? most.sequences : 1)) * chunk;
+}
+
+static void add_operand(struct problem *walk, clattn_operand_id id, clattn_dtype type)
+{
+    if (id == NO_OPERAND)
+        return;
+    walk->types[id] = type;
+    walk->operands[walk->operand_count++].id = id;
+}
+
+/* A walk as a problem of its own: the forward pass of a rule, without maps, with f32 gates, states and outputs. */
+static struct problem walk_problem(const struct problem *problem, const struct rule *rule, int chunk, uint64_t flags,
+                                   double scale)
+{
+    const clattn_plan_desc *outer = &problem->desc;
+    const int64_t heads = problem_work_heads(problem);
+    struct problem walk = {.rule = rule, .has_gates = rule->gate != NO_OPERAND};
+
+    walk.desc = (clattn_plan_desc){.rule = outer->rule, .dtype = outer->dtype, .gate_dtype = CLATTN_F32};
+    walk.desc.flags =
+        flags | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK | (outer->flags & CLATTN_CU_SEQLENS);
+    walk.desc.batch = outer->batch;
+    walk.desc.seq_len = most_rows(problem, chunk);
+    walk.desc.sequences = outer->sequences;
+    walk.desc.heads = walk.desc.qk_heads = walk.desc.kv_heads = heads;
+    walk.desc.key_dim = outer->key_dim;
+    walk.desc.value_dim = outer->value_dim;
+    walk.desc.steps = walk.desc.layers = 1;
+    walk.desc.scale = scale;
+    walk.desc.state_every = chunk;
+    walk.states_in_order = 1;
+    for (int id = 0; id < OPERAND_COUNT; id++)
+        walk.types[id] = CLATTN_F32;
+    add_operand(&walk, CLATTN_Q, outer->dtype);
+    add_operand(&walk, CLATTN_K, outer->dtype);
+    add_operand(&walk, CLATTN_V, outer->dtype);
+    add_operand(&walk, CLATTN_O, CLATTN_F32);
+    add_operand(&walk, rule->gate, CLATTN_F32);
+    add_operand(&walk, write_operand(rule->write)->id, CLATTN_F32);
+    add_operand(&walk, erase_operands(rule->erase)[0].id, outer->dtype);
+    add_operand(&walk, erase_operands(rule->erase)[1].id, outer->dtype);
+    return walk;
+}
+
+/* ---- Tiles and kernels --------------------------------------------------------------------------------------------
+ */
+
+static int pair_count(const struct problem *problem)
+{
+    return is_low_rank(problem) ? 4 : 1 + erases(problem);
+}
+
+static struct state_tile tile_of(const struct chunk_backward_tiles *t)
+{
+    return (struct state_tile){.group = t->group,
+                               .vec = t->group == 1 ? 16 : 4,
+                               .chunk = t->chunk,
+                               .block_k = t->block_k,
+                               .block_v = t->block_v,
+                               .lanes_k = 1};
+}
+
+/* The tile of the kernels that take rows back to the operands: one row, all channels. */
+static struct state_tile row_tile(const struct device_facts *facts, const struct problem *problem,
+                                  const struct chunk_backward_tiles *t)
+{
+    const int group =
+        t->group == 1 ? 1 : lower(power_of_two_from(problem->desc.key_dim), power_of_two_below(facts->most_group));
+    const int vec = t->group == 1 ? 16 : 4;
+
+    return (struct state_tile){.group = group,
+                               .vec = vec,
+                               .chunk = 1,
+                               .block_k = round_up(problem->desc.key_dim, higher(vec, group)),
+                               .block_v = round_up(problem->desc.value_dim, vec), /* one tile */
+                               .lanes_k = 1,
+                               .sub_group = t->group == 1 ? 0 : facts->device->sub_group};
+}
+
+static struct kernel_step chunk_step(const struct problem *problem, const struct chunk_backward_tiles *tiles,
+                                     enum embedded_file file)
+{
+    const struct state_tile t = tile_of(tiles);
+    const struct state_sizes sizes = state_sizes(problem, &t);
+    const enum decay decay = problem_decay(problem);
+    struct kernel_step step = state_step(file, problem, &t, &sizes, OUTPUTS_NONE);
+    const struct number numbers[] = {
+        {"PADDED", t.chunk},
+        {"DECAYS", decay == DECAY_NONE     ? 0
+                   : decay == DECAY_SCALAR ? 1
+                                           : 2},
+        {"ERASE_STREAMS", erase_words(problem).streams},
+        {"ERASE_IS_KEY", problem->rule->erase == ERASE_KEY},
+        {"ERASE_IS_GATED", problem->rule->erase == ERASE_GATED},
+        {"ERASE_IS_OPERAND", problem->rule->erase == ERASE_OPERAND},
+        {"ADD_V", problem_adds(problem, CLATTN_V)},
+        {"ADD_W", problem_adds(problem, CLATTN_W)},
+        {"ADD_STATE", problem_adds(problem, CLATTN_STATE_IN)},
+    };
+
+    step.out = problem->desc.gate_dtype;
+    step_constants(&step, numbers, sizeof numbers / sizeof *numbers);
+    return step;
+}
+
+static struct kernel_step gradients_step(const struct engine *engine, const struct problem *problem,
+                                         const struct chunk_backward_tiles *t, int pitch)
+{
+    enum { HALF = 2, PAD = 8 };
+    const int erase = erases(problem), low = is_low_rank(problem), vec = t->group == 1 ? 16 : 4;
+    const int element = engine != NULL ? HALF : FLOAT, pad = engine != NULL ? PAD : 0;
+    const int64_t sums = (int64_t)(2 + erase + low) * t->chunk * t->block_k;
+    const int64_t numbers =
+        (int64_t)(2 + erase + low) * t->chunk * (t->block_v + pad) + (int64_t)2 * t->block_v * (t->block_k + pad);
+    const int64_t tiles = divide_up(numbers * element, FLOAT);
+    struct kernel_step step = chunk_step(problem, t, FILE_chunk_gradients);
+    const struct number constants[] = {
+        {"PAIRS", pair_count(problem)},
+        {"STREAMS", stream_count(problem)},
+        {"PITCH", pitch},
+        {"FLOWS", stream_count(problem) > 2 + erase_words(problem).streams},
+        {"AT_TILES", engine != NULL ? 0 : sums},
+    };
+
+    step_constants(&step, constants, sizeof constants / sizeof *constants);
+    step_local(&step, "LOCAL_PAIRS", (int64_t)pair_count(problem) * t->chunk * round_up(t->chunk, vec), FLOAT);
+    step_local(&step, "LOCAL_AREA", engine == NULL ? sums + tiles : sums > tiles ? sums : tiles, FLOAT);
+    step.local_bytes += (size_t)t->block_k * FLOAT;
+    if (engine != NULL) {
+        step.options = engine->options;
+        step.any_group = 1;
+        step_scratch(&step, engine->scratch);
+        step_header(&step, engine->instructions);
+        step_header(&step, engine->words);
+    }
+    step_header(&step, engine != NULL ? FILE_products_engine : FILE_products_lanes);
+    return step;
+}
+
+static int gradients_fit(const struct device_facts *facts, const struct engine *engine, const struct problem *problem,
+                         const struct chunk_backward_tiles *t)
+{
+    const struct kernel_step step = gradients_step(engine, problem, t, 0);
+
+    return step_fits(&step, facts->device) == CLATTN_SUCCESS;
+}
+
+/* The tiles of an engine's sub-groups are whole. */
+static int engine_has(const struct engine *engine, const struct chunk_backward_tiles *t)
+{
+    return engine == NULL || (t->group % engine->lanes == 0 && t->block_v % MATRIX_TILE == 0 &&
+                              t->block_k % (t->group / engine->lanes * MATRIX_TILE) == 0);
+}
+
+/* Narrows the slices, then the chunk, until local memory holds them. */
+static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
+                                  const struct problem *problem, void *tiles)
+{
+    const struct engine *engine = engine_for(solver, facts);
+    struct chunk_backward_tiles *t = tiles;
+    const int serial = is_serial(facts) && engine == NULL, vec = serial ? 16 : 4;
+    const int unit_k = engine != NULL ? 2 * MATRIX_TILE : vec, unit_v = engine != NULL ? MATRIX_TILE : vec;
+
+    default_to(&t->group, serial           ? 1
+                          : engine != NULL ? 2 * engine->lanes
+                                           : lower(64, power_of_two_below(facts->most_group)));
+    default_to(&t->chunk, !serial && is_low_rank(problem) ? 16 : 32); /* registers of a work-item */
+    default_to(&t->block_k, 64);
+    default_to(&t->block_v, serial ? 128 : engine != NULL ? 64 : 16);
+    t->block_k = lower(t->block_k, round_up(problem->desc.key_dim, unit_k));
+    t->block_v = lower(t->block_v, round_up(problem->desc.value_dim, unit_v));
+    while (!gradients_fit(facts, engine, problem, t)) {
+        if (t->block_v > 2 * unit_v)
+            t->block_v = round_up(t->block_v / 2, unit_v);
+        else if (t->chunk > 16)
+            t->chunk /= 2;
+        else if (t->block_k > unit_k)
+            t->block_k = round_up(t->block_k / 2, unit_k);
+        else
+            return CLATTN_UNSUPPORTED;
+    }
+    return group_fits(facts, t->group) && engine_has(engine, t) && (t->group == 1) == serial ? CLATTN_SUCCESS
+                                                                                             : CLATTN_UNSUPPORTED;
+}
+
+static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
+                                  const struct problem *problem, const void *tiles, void *shape)
+{
+    static const enum embedded_file files[KERNELS] = {FILE_pad_cuts,        FILE_pad_rows,   FILE_pad_states,
+                                                      FILE_chunk_gradients, FILE_pad_states, FILE_close_values};
+    /* Nothing reads the walk down of a rule that does not erase. Kernels of matrix engines write outputs all the same. */
+    const uint64_t unread = !erases(problem) && facts->engine == NULL ? CLATTN_NONCAUSAL : 0;
+    struct chunk_backward_shape *s = shape;
+    struct kernel_step counted = {0};
+    struct state_tile row;
+
+    s->tiles = *(const struct chunk_backward_tiles *)tiles;
+    row = row_tile(facts, problem, &s->tiles);
+    s->pitch = row.block_k;
+    s->streams = stream_count(problem);
+    s->shares = add_shares(problem, &counted);
+    for (int kernel = 0; kernel < KERNELS; kernel++)
+        if (kernel != KERNEL_GRADIENTS)
+            s->steps[kernel] = chunk_step(problem, &s->tiles, files[kernel]);
+    step_constant(&s->steps[KERNEL_OPEN], "CLOSE", 0);
+    step_constant(&s->steps[KERNEL_CLOSE], "CLOSE", 1);
+    s->steps[KERNEL_GRADIENTS] = gradients_step(engine_for(solver, facts), problem, &s->tiles, s->pitch);
+    s->rows = gradient_step(FILE_backward_rows, problem, &row, s->tiles.chunk);
+    s->sums = gradient_step(FILE_backward_sums, problem, &row, s->tiles.chunk);
+    s->down = walk_problem(problem, rule_down(problem), s->tiles.chunk, unread, 1);
+    s->up = walk_problem(problem, rule_up(problem), s->tiles.chunk, CLATTN_REVERSED, problem->desc.scale);
+    TRY(step_fits(&s->rows, facts->device));
+    return step_fits(&s->steps[KERNEL_GRADIENTS], facts->device);
+}
+
+static struct reach reach(const struct problem *problem, const void *shape)
+{
+    (void)problem;
+    return (struct reach){.chunk = ((const struct chunk_backward_shape *)shape)->tiles.chunk, .parts = 1};
+}
+
+/* ---- Recipe -------------------------------------------------------------------------------------------------------
+ */
+
+/* What the steps of a recipe have in common. */
+struct walks {
+    struct builder *b;
+    const struct problem *problem;
+    const struct chunk_backward_shape *s;
+    ir_expression slots, rows; /* chunks of all sequences; rows of one, or of all that are packed */
+    int64_t most_slots;
+};
+
+static struct walks walks_of(struct builder *b, const struct problem *problem, const struct chunk_backward_shape *s)
+{
+    const int chunk = s->tiles.chunk, packed = is_packed(problem);
+    const ir_expression of_one =
+        build_binary(b, IR_ADD, build_binary(b, IR_DIVIDE, build_rows(b), build_constant(b, chunk)),
+                     packed ? build_length(b, IR_SEQUENCES) : build_constant(b, 1));
+    const int64_t sequences = packed ? 1 : problem_most(problem).batch;
+
+    return (struct walks){.b = b,
+                          .problem = problem,
+                          .s = s,
+                          .slots = packed ? of_one : build_binary(b, IR_MULTIPLY, build_length(b, IR_BATCH), of_one),
+                          .rows = build_times(b, of_one, chunk),
+                          .most_slots = sequences * most_rows(problem, chunk) / chunk};
+}
+
+/* Rows of that many numbers for each head, [row][head][width], with a chunk of zeros after the last. */
+static int add_rows(const struct walks *w, const char *name, clattn_dtype type, int64_t width, int wanted)
+{
+    const int64_t heads = problem_work_heads(w->problem);
+    const ir_expression strides[3] = {build_times(w->b, w->rows, heads * width), build_constant(w->b, heads * width),
+                                      build_constant(w->b, width)};
+    int rows = IR_NONE;
+
+    if (wanted)
+        rows = build_scratch_of(w->b, name, type, (w->most_slots + 1) * w->s->tiles.chunk * heads * width, strides);
+    build_bind(w->b, name, rows);
+    return rows;
+}
+
+/* States, [slot or sequence][head][V][K], of which so many are for a sequence. */
+static int add_state_rows(const struct walks *w, const char *name, int64_t count, ir_expression of_one, int wanted)
+{
+    const clattn_plan_desc *desc = &w->problem->desc;
+    const int64_t heads = problem_work_heads(w->problem), state = desc->key_dim * desc->value_dim;
+    const ir_expression strides[3] = {build_times(w->b, of_one, heads * state), build_constant(w->b, heads * state),
+                                      build_constant(w->b, state)};
+    int states = IR_NONE;
+
+    if (wanted)
+        states = build_scratch_of(w->b, name, CLATTN_F32, count * heads * state, strides);
+    build_bind(w->b, name, states);
+    return states;
+}
+
+/* The rows of a tensor that are so many rows later; reversed: from the last to the first. */
+static int rows_from(const struct walks *w, int tensor, int later, int reversed)
+{
+    struct builder *b = w->b;
+    struct ir_tensor slice = {.home = IR_SLICE,
+                              .base = tensor,
+                              .tokens = build_constant(b, later),
+                              .heads = IR_NONE,
+                              .elements = IR_NONE,
+                              .strides = {IR_NONE, IR_NONE, IR_NONE}};
+
+    if (tensor == IR_NONE || b->ir->failed)
+        return IR_NONE;
+    slice.element = b->ir->tensors[tensor].element;
+    if (reversed) {
+        const ir_expression *of = b->ir->tensors[tensor].strides;
+        slice.tokens = build_binary(b, IR_ADD, w->rows, build_constant(b, later - 1));
+        slice.strides[0] = of[0];
+        slice.strides[1] = build_times(b, of[1], -1);
+        slice.strides[2] = of[2];
+    }
+    return ir_tensor(b->ir, &slice);
+}
+
+struct binding {
+    const char *name;
+    int tensor;
+};
+
+/* Adds the first solver that can compute a walk, with these tensors and no others. */
+static clattn_status add_walk(const struct walks *w, const struct problem *walk, const struct binding *bindings,
+                              size_t count)
+{
+    static const char *const absent[] = {"gv",       "u",     "bias", "a_log", "slots", "position",
+                                         "accepted", "decay", "m",    "den",   "e",     "p"};
+    struct builder *b = w->b;
+    const ir_expression lengths[IR_LENGTHS] = {IR_NONE, w->rows, IR_NONE, IR_NONE, IR_NONE};
+    const int names = b->name_count;
+    clattn_status status;
+
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        build_bind(b, absent[i], IR_NONE);
+    for (size_t i = 0; i < count; i++)
+        build_bind(b, bindings[i].name, bindings[i].tensor);
+    b->lengths = lengths;
+    status = build_problem(b, walk);
+    b->lengths = NULL;
+    b->name_count = names;
+    return status;
+}
+
+static clattn_status walk_down(const struct walks *w, int cuts)
+{
+    struct builder *b = w->b;
+    const struct problem *problem = w->problem;
+    const int key = problem->rule->erase == ERASE_KEY, erase = erases(problem);
+    const int own = key ? IR_NONE : build_bound(b, problem->rule->order == ERASE_FIRST ? "rows_f" : "rows_p");
+    const struct binding bindings[] = {
+        {"q", erase ? rows_from(w, build_bound(b, "rows_f"), 1, 0) : build_bound(b, "rows_k")},
+        {"k", build_bound(b, "rows_k")},
+        {"v", build_bound(b, "rows_x")},
+        {"g", build_bound(b, "logs")},
+        {"beta", build_bound(b, "strengths")},
+        {"p", own},
+        {"e", is_low_rank(problem) ? build_bound(b, "rows_n") : IR_NONE},
+        {"o", build_bound(b, "read")},
+        {"cu", cuts},
+        {"initial", build_bound(b, "begins")},
+        {"final", IR_NONE},
+        {"snapshots", build_bound(b, "down")},
+    };
+
+    return add_walk(w, &w->s->down, bindings, sizeof bindings / sizeof *bindings);
+}
+
+/* The walk up, read by the rows and leaving what they read. */
+static clattn_status walk_up(const struct walks *w, int cuts, const char *readers, const char *out, int with_states)
+{
+    struct builder *b = w->b;
+    struct problem up = w->s->up;
+    const struct binding bindings[] = {
+        {"q", rows_from(w, build_bound(b, readers), 0, 1)},
+        {"k", rows_from(w, build_bound(b, "rows_q"), 0, 1)},
+        {"v", rows_from(w, build_bound(b, "rows_d"), 0, 1)},
+        {"g", rows_from(w, build_bound(b, "logs"), 1, 1)},
+        {"beta", IR_NONE},
+        {"p", rows_from(w, build_bound(b, "rows_n"), 1, 1)},
+        {"e", rows_from(w, build_bound(b, "rows_f"), 1, 1)},
+        {"o", rows_from(w, build_bound(b, out), 0, 1)},
+        {"cu", cuts},
+        {"initial", build_bound(b, "ends")},
+        {"final", with_states ? build_bound(b, "ended") : IR_NONE},
+        {"snapshots", with_states ? build_bound(b, "up") : IR_NONE},
+    };
+
+    if (!with_states)
+        up.desc.state_every = 0;
+    return add_walk(w, &up, bindings, sizeof bindings / sizeof *bindings);
+}
+
+static int has_gradient(struct builder *b, clattn_operand_id id)
+{
+    return build_operand(b, gradient_of(id)) != IR_NONE;
+}
+
+/* All that the steps leave for each other. */
+static void add_scratch(const struct walks *w)
+{
+    struct builder *b = w->b;
+    const struct problem *problem = w->problem;
+    const clattn_plan_desc *desc = &problem->desc;
+    const struct extent most = problem_most(problem);
+    const enum decay decay = problem_decay(problem);
+    const int64_t K = desc->key_dim, V = desc->value_dim, sequences = is_packed(problem) ? most.sequences : most.batch;
+    const ir_expression chunks = build_binary(b, IR_DIVIDE, w->rows, build_constant(b, w->s->tiles.chunk));
+    const ir_expression one = build_constant(b, 1);
+    const int erase = erases(problem), low = is_low_rank(problem);
+    const int own = erase && problem->rule->erase != ERASE_KEY && problem->rule->order == DECAY_FIRST;
+
+    add_rows(w, "rows_q", desc->dtype, K, 1);
+    add_rows(w, "rows_k", desc->dtype, K, 1);
+    add_rows(w, "rows_x", desc->dtype, V, 1);
+    add_rows(w, "rows_d", desc->dtype, V, 1);
+    add_rows(w, "rows_p", desc->dtype, K, own);
+    add_rows(w, "rows_f", desc->dtype, K, erase);
+    add_rows(w, "rows_n", desc->dtype, K, erase);
+    add_rows(w, "logs", CLATTN_F32, decay == DECAY_CHANNEL ? K : 1, decay != DECAY_NONE);
+    add_rows(w, "strengths", CLATTN_F32, 1, has_strength(problem));
+    add_rows(w, "read", CLATTN_F32, V, erase || !(w->s->down.desc.flags & CLATTN_NONCAUSAL));
+    add_rows(w, "written", CLATTN_F32, V, 1);
+    add_rows(w, "low", CLATTN_F32, V, low);
+    add_rows(w, "parts", CLATTN_F32, (int64_t)w->s->streams * w->s->pitch, 1);
+    add_rows(w, "shares", CLATTN_F32, w->s->shares, w->s->shares > 0);
+    build_bind(b, "totals", build_scratch(b, "totals", CLATTN_F32, problem_work_heads(problem) * w->s->shares));
+    add_state_rows(w, "begins", sequences, one, build_bound(b, "initial") != IR_NONE);
+    add_state_rows(w, "ends", sequences, one, has_gradient(b, CLATTN_STATE_OUT));
+    add_state_rows(w, "ended", sequences, one, has_gradient(b, CLATTN_STATE_IN));
+    add_state_rows(w, "down", w->most_slots, chunks, 1);
+    add_state_rows(w, "up", w->most_slots, chunks, 1);
+}
+
+static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
+{
+    const struct chunk_backward_shape *s = shape;
+    const struct walks w = walks_of(b, problem, s);
+    const int64_t heads = problem_work_heads(problem), sequences = problem_most(problem).sequences;
+    const struct grid3 chunks = {w.slots, heads, 1},
+                       with_zeros = {build_binary(b, IR_ADD, w.slots, build_constant(b, 1)), heads, 1},
+                       states = {build_length(b, IR_SEQUENCES), heads, 1};
+    int cuts = IR_NONE;
+
+    bind_gradients(b, problem);
+    add_scratch(&w);
+    build_number(b, "span", w.rows);
+    build_number(b, "first_row", build_constant(b, 0));
+    if (is_packed(problem)) {
+        cuts = build_scratch(b, "padded cuts", CLATTN_F32, sequences + 1);
+        build_bind(b, "padded_cuts", cuts);
+        build_kernel(b, &s->steps[KERNEL_CUTS], (struct grid3){build_constant(b, 1), 1, 1});
+    }
+    build_kernel(b, &s->steps[KERNEL_ROWS_IN], with_zeros);
+    if (build_bound(b, "begins") != IR_NONE || build_bound(b, "ends") != IR_NONE)
+        build_kernel(b, &s->steps[KERNEL_OPEN], states);
+    TRY(walk_down(&w, cuts));
+    TRY(walk_up(&w, cuts, "rows_k", "written", 1));
+    if (is_low_rank(problem))
+        TRY(walk_up(&w, cuts, "rows_n", "low", 0));
+    build_kernel(b, &s->steps[KERNEL_GRADIENTS], chunks);
+    if (build_bound(b, "ended") != IR_NONE)
+        build_kernel(b, &s->steps[KERNEL_CLOSE], states);
+    build_kernel(b, &s->steps[KERNEL_VALUES], chunks);
+    build_kernel(b, &s->rows, (struct grid3){w.slots, lower(heads, problem->desc.qk_heads), s->tiles.chunk});
+    if (s->shares > 0)
+        build_kernel(b, &s->sums, (struct grid3){build_constant(b, heads), 1, 1});
+    return CLATTN_SUCCESS;
+}
+
+static void describe(struct text *text, const void *shape, int step)
+{
+    const struct chunk_backward_shape *s = shape;
+
+    (void)step;
+    text_format(text, "group %d, chunk %d, key slice %d, value tile %d, local %zu bytes\n", s->tiles.group,
+                s->tiles.chunk, s->tiles.block_k, s->tiles.block_v, s->steps[KERNEL_GRADIENTS].local_bytes);
+}
+
+#define CHUNK_BACKWARD(space_name, engine, own_rank)                                                                   \
+    {                                                                                                                  \
+        .space = {space_name, parameters, 1024, 0, engine, 1}, .mode = CLATTN_MODE_CHUNK, .backward = 1,               \
+        .rank = own_rank, .tiles_size = sizeof(struct chunk_backward_tiles),                                           \
+        .shape_size = sizeof(struct chunk_backward_shape), .applies = applies, .choose_tiles = choose_tiles,           \
+        .derive_shape = derive_shape, .reach = reach, .recipe = recipe, .describe = describe                           \
+    }
+
+const struct solver solver_chunk_backward = CHUNK_BACKWARD("chunk_backward", 0, 950);
+/* Numbers of 16 bits on a matrix engine. */
+const struct solver solver_matrix_backward = CHUNK_BACKWARD("matrix_backward", 1, 960);
