@@ -8,7 +8,6 @@
 enum {
     MAX_PARAMETERS = 16,
     MAX_VALUES = 10,
-    MAX_SPACES = 64,         /* solvers of the list */
     BY_HEURISTIC = -1,       /* in a point: the heuristic chooses */
     TILE_OPEN = BY_HEURISTIC /* in tiles: not chosen yet */
 };
