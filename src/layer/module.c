@@ -11,11 +11,6 @@
 
 enum { MOST_TOKENS = 1 << 30 };
 
-size_t element_of(clattn_dtype dtype)
-{
-    return dtype == CLATTN_F32 ? 4 : 2;
-}
-
 clattn_layer clattn_layer_find(const char *name)
 {
     const struct layer *layer;

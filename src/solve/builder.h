@@ -59,7 +59,8 @@ struct builder {
     const struct built *like; /* the plan whose children's tiles are used again, in the same order; NULL: tiles are
                                * chosen */
     const struct problem *problem;
-    const struct problem *outer; /* the plan's problem */
+    const struct problem *outer;         /* the plan's problem */
+    const struct solver *const *solvers; /* solver_list, of which a solver of the list may add others */
     const struct device_facts *facts;
     cl_mem head_decay;             /* the log-decays that the rule fixes for each head; NULL: none */
     const struct planner *planner; /* chooses the providers of products; NULL: a recipe with products fails */
@@ -146,7 +147,7 @@ int build_next_loop(const struct builder *b);
 /* Adds the steps of another solver, for a problem. Bindings that are made meanwhile are dropped at the end. The tiles
  * are those of the plan `like`, or the solver's heuristic chooses them. Returns the solver's status. */
 clattn_status build_child(struct builder *b, const struct solver *solver, const struct problem *problem);
-/* Adds the steps of the first solver in solver_list that can compute the problem. UNSUPPORTED: none can. */
+/* Adds the steps of the first solver in b->solvers that can compute the problem. UNSUPPORTED: none can. */
 clattn_status build_problem(struct builder *b, const struct problem *problem);
 /* Adds a solver's steps for b->problem with these tiles, which are copied. NULL: the tiles are chosen as for a
  * child. */

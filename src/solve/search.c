@@ -5,7 +5,7 @@ clattn_status build_problem(struct builder *b, const struct problem *problem)
 {
     clattn_status status = CLATTN_UNSUPPORTED;
 
-    for (int i = 0; solver_list[i] != NULL && status == CLATTN_UNSUPPORTED; i++)
-        status = build_child(b, solver_list[i], problem);
+    for (int i = 0; b->solvers[i] != NULL && status == CLATTN_UNSUPPORTED; i++)
+        status = build_child(b, b->solvers[i], problem);
     return status;
 }
