@@ -160,7 +160,8 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(TTT_LINEAR, 36) /* learners that batches of a few tokens train; so are the next three */                         \
     X(TTT_MLP, 37)                                                                                                     \
     X(TITANS, 38) /* also Atlas, with omega and muon */                                                                \
-    X(TITANS_MLP, 39)
+    X(TITANS_MLP, 39)                                                                                                  \
+    X(MESA_NET, 40) /* the query is solved for: a ridge regression of all values before on their keys */
 
 /* Differences from the original implementations:
  * DELTAFORMER      Without CLATTN_WITH_P, p is k, as in the paper. flash-linear-attention's code writes u by
@@ -181,6 +182,8 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
  *                  Falcon-Mamba normalises B, C and dt: use rms_norm before this rule.
  *                  S4D is a zero-order hold: with its input matrix B, k = B (e^(dt a) - 1) / (a dt), where a
  *                  and k are complex.
+ * MESA_NET         Solved in each token, or cg_steps steps. flash-linear-attention takes 30 steps, and adds 1e-5 to the
+ *                  denominators of each, which ends at a relative error of 2e-4 to 1e-2.
  * HGRN, LRU, MAMBA, FULL_GATE, and state_window in any rule: CLATTN_MODE_CHUNK is UNSUPPORTED, AUTO works. */
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
@@ -525,7 +528,11 @@ typedef enum clattn_beta_map {
     X(ALPHA, alpha, 66, "[B,T,H]: the part of the weights that a token forgets, 0 to 1")                               \
     X(GAMMA, gamma, 67, "[B,T,H]: factor of a token's gradient")                                                       \
     X(LN_WEIGHT, ln_weight, 68, "[H,V]: f32, of LN in ttt and titans")                                                 \
-    X(LN_BIAS, ln_bias, 69, "[H,V]: f32")
+    X(LN_BIAS, ln_bias, 69, "[H,V]: f32")                                                                              \
+    X(LAMBDA, lambda, 70, "[H,K]: f32, above 0: what mesa_net adds to the diagonal of its gram matrix")                \
+    X(GRAM_IN, initial_gram, 71, "[N,H,K,K]: f32, R of mesa_net: symmetric, without negative eigenvalues")             \
+    X(GRAM_OUT, final_gram, 72, "like initial_gram; may be the same memory")                                           \
+    X(GRAMS, grams, 73, "[N,W,H,K*K]: the gram matrices that belong to states")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -626,8 +633,8 @@ typedef struct clattn_plan_desc {
      * on V; the local memory that a group needs may grow with K. Where a device has too little, plans are UNSUPPORTED,
      * and the log says how much it has: path_attn takes up to 256 channels in 32 KiB, and fewer than 1024 in 64. */
     int64_t key_dim, value_dim;
-    double scale;  /* multiplies q; 0: 1/sqrt(key_dim), but 1 for rwkv7, hgrn, lru, mamba, ssd and the rules with
-                  * levels */
+    double scale;  /* multiplies q; 0: 1/sqrt(key_dim), but 1 for rwkv7, hgrn, lru, mamba, ssd, mesa_net and the
+                  * rules with levels */
     double eps;    /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
     int32_t chunk; /* tokens of a chunk; 0: the device's best. Otherwise a hint: the nearest of 8, 16, 32 and 64 that
                     * the device supports is used, which clattn_plan_info reports */
@@ -670,9 +677,9 @@ typedef struct clattn_plan_desc {
     int64_t state_slots; /* 0: N */
     /* Only one of these may be set, at most 2^27. Rules of a state and short_conv. The operand `states` has either each
      * sequence's states after its last state_window tokens, with the newest at the end; or those after every
-     * state_every tokens, with the first at the beginning. So have normalizers and stabilizers, in rules that have
-     * these. States that a short sequence does not have are not written. A window, and a state_every that is not a
-     * multiple of a chunk, need mode recurrent, which AUTO then uses.
+     * state_every tokens, with the first at the beginning. So have normalizers, stabilizers and gram matrices, in
+     * rules that have these. States that a short sequence does not have are not written. A window, and a state_every
+     * that is not a multiple of a chunk, need mode recurrent, which AUTO then uses. So does any state_every of mesa_net.
      *
      * Speculative decoding: with CLATTN_WITH_ACCEPTED and CLATTN_INITIAL_STATE, the states of a sequence are a ring.
      * The state after token i of a call, counted from 1, is number (i - 1) % state_window of `states`, so that a call
@@ -776,6 +783,11 @@ typedef struct clattn_plan_desc {
     clattn_loss loss;
     clattn_readout readout;
     int32_t omega; /* tokens whose gradients are in a step; 0: 1 */
+    /* mesa_net: von Oswald et al. 2025, MesaNet, arXiv:2506.05233. o = S^T x with (R + diag(lambda)) x = scale q.
+     * 0: solved. The reference factors the matrix. A plan takes steps of conjugate gradients, in f32, until the residual
+     * is 1e-6 of q (1e-5 where q has 16 bits), 64 at most: enough for condition numbers of some hundreds.
+     * n, up to 256: exactly n steps from x = 0, in the reference, too. */
+    int32_t cg_steps;
 } clattn_plan_desc;
 
 /* Completes a desc: copies it to *full with every default filled in, and checks it. INVALID_ARGUMENT, INVALID_DESC. log

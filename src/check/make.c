@@ -181,6 +181,21 @@ static double draw_normalizer(const struct source *source, int64_t i)
     return source->desc->flags & CLATTN_NORMALIZE ? 1 + fabs(draw_state(source, i)) : draw_state(source, i);
 }
 
+/* mesa_net's lambda: as in flash-linear-attention at least 1/4. */
+static double draw_ridge(const struct source *source, int64_t i)
+{
+    return 0.25 + log1p(exp(draw_normal(source, i)));
+}
+
+/* An element of a gram matrix, which is symmetric and has no negative eigenvalue: that of one key, and a diagonal. */
+static double draw_gram(const struct source *source, int64_t i)
+{
+    const int64_t K = source->desc->key_dim, matrix = i / (K * K), n = i / K % K, m = i % K;
+    const double x = draw_normal(source, matrix * K + n) * draw_normal(source, matrix * K + m);
+
+    return x / (double)K + (n == m ? 0.5 + 0.5 * uniform(source, matrix * K + n) : 0);
+}
+
 static const draw draws[] = {
 #define DRAW(KIND, draw, ...) draw_##draw,
     NUMBERS(DRAW)

@@ -66,9 +66,10 @@ unsigned rule_kinds(const struct rule *rule)
         kinds |= rule->op == OP_MIXER ? OF_KEYS | OF_SCORES : OF_KEYS;
     if (rule->op == OP_MIXER && rule->write == WRITE_BETA)
         kinds |= OF_STRENGTH;
-    if (rule->op == OP_MIXER && !rule_has_list(rule) && rule_has_chunks(rule) && !rule_has_levels(rule))
+    if (rule->op == OP_MIXER && !rule_has_list(rule) && rule_has_chunks(rule) && !rule_has_levels(rule) &&
+        !rule_is_solved(rule))
         kinds |= OF_CHUNKS;
-    if (rule->op == OP_MIXER && !rule_has_list(rule) && !rule_has_levels(rule))
+    if (rule->op == OP_MIXER && !rule_has_list(rule) && !rule_has_levels(rule) && !rule_is_solved(rule))
         kinds |= OF_AFFINE;
     for (const struct state_tensor *tensor = rule->state; tensor->name != NULL; tensor++)
         if (tensor->between != NO_OPERAND)

@@ -38,7 +38,7 @@ enum {
     OF_GATE = 64,        /* each token has a log-decay for each head or key channel */
     OF_STATE_GATE = 128, /* that log-decay applies to a state, and no stabilizer needs it unchanged */
     OF_STRENGTH = 256,   /* beta is the strength of a write */
-    OF_CHUNKS = 512,     /* queries and keys multiply one state, which chunks of tokens can do at once */
+    OF_CHUNKS = 512,     /* q and k themselves multiply one state, which chunks of tokens can do at once */
     OF_SNAPSHOTS = 1024, /* a call can return states between its tokens */
     OF_AFFINE = 2048,    /* tokens change a state to M S + N, whatever comes before and after them */
     OF_ALL = OF_STATE | OF_LIST | OF_PIECE | OF_LEARNER

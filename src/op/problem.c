@@ -403,6 +403,7 @@ int64_t problem_dim(const clattn_plan_desc *desc, const struct extent *extent, c
     case 'N': return extent->sequences;
     case 'M': return desc->state_slots != 0 ? desc->state_slots : extent->sequences;
     case 'W': return desc->state_every != 0 ? extent->seq_len / desc->state_every : desc->state_window;
+    case 'k': return desc->key_dim * desc->key_dim;
     case 'Z': return desc->key_dim * desc->value_dim;
     case 'P': return extent->sequences + 1;
     case 'T': return extent->seq_len;

@@ -193,6 +193,10 @@ static const struct rule rules[RULE_COUNT] = {
     [CLATTN_TITANS_MLP] = { "titans_mlp", "atlas_mlp", LEARNER(moving_mlp), 1,
         "titans of f(x) = w2^T gelu(w1^T x + b1) + b2", "Behrouz et al. 2025, Titans, arXiv:2501.00663",
         TRAINED(MLP, THETA, 1, L2, NONE) },
+    [CLATTN_MESA_NET] = { "mesa_net", "mesanet mesa",
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, BETA,  SOLVED, solved), 1,
+        "R = e^g R + beta k k^T; S = e^g S + beta k v^T; o = S^T (R + diag(lambda))^-1 q",
+        "von Oswald et al. 2025, MesaNet, arXiv:2506.05233" },
 };
 
 /* What each word reads, beside q, k, v. */
@@ -277,6 +281,11 @@ int rule_has_list(const struct rule *rule)
 int rule_has_levels(const struct rule *rule)
 {
     return rule->read == READ_LEVELS;
+}
+
+int rule_is_solved(const struct rule *rule)
+{
+    return rule->read == READ_SOLVED;
 }
 
 int rule_has_keys(const struct rule *rule)

@@ -134,7 +134,9 @@ enum storage { STORE_DATA, STORE_GATE, STORE_MATRIX, STORE_STATE, STORE_INDEX, S
     X(WEIGHT, key, -2, 4, 1)                                                                                           \
     X(SPEED, speed, 0, 0.1, 0)                                                                                         \
     X(LEVEL, level, 0.5, 1, 0)                                                                                         \
-    X(SHARE, share, 0, 0.9, 0)
+    X(SHARE, share, 0, 0.9, 0)                                                                                         \
+    X(RIDGE, ridge, 0.5, 1, 0)                                                                                         \
+    X(GRAM, gram, 0, 1, 0)
 
 enum numbers {
 #define NUMBERS_ENUM(KIND, ...) NUMBERS_##KIND,
@@ -157,7 +159,7 @@ enum numbers {
  * O = all weights of an MLP, w1, b1, w2, b2;
  * J = R = taps, as inner and as outer dimension, A = their product with W;
  * C = the tokens that an output combines: X for a list, else S; F = rows of omega, D = hidden_dim,
- * I = levels. */
+ * I = levels, k = K*K. */
 struct operand_row {
     clattn_operand_id id;
     const char *dims;
@@ -179,6 +181,8 @@ int read_is_before(enum read read);
 int rule_has_list(const struct rule *rule);
 /* Whether the rule has a state for each level, which a query weighs. */
 int rule_has_levels(const struct rule *rule);
+/* Whether o is read by the solution of equations, and not by the query itself. */
+int rule_is_solved(const struct rule *rule);
 /* Whether the rule has queries and keys. A mixer without them has a state of one channel, and both are 1. */
 int rule_has_keys(const struct rule *rule);
 /* Whether key_dim means anything for the rule. If not, it is 1. */

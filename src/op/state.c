@@ -32,6 +32,8 @@
 #define MLP                                                                                                            \
     LEARNED("w1", W1, FINAL_W1, "HKD", STATE, 0, 1), WEIGHT("b1", B1, FINAL_B1, "HD"),                                 \
     WEIGHT("w2", W2, FINAL_W2, "HDV"), WEIGHT("b2", B2, FINAL_B2, "HV")
+#define GRAM                                                                                                           \
+    { "gram", OP(GRAM_IN), OP(GRAM_OUT), OP(GRAMS), DIMS("GKK"), NO_DIMS, DIMS("WGk"), STORE_STATE, NUMBERS_GRAM, 0, 0 }
 #define END                                                                                                            \
     { NULL, NO_OPERAND, NO_OPERAND, NO_OPERAND, NO_DIMS, NO_DIMS, NO_DIMS, STORE_STATE, NUMBERS_STATE, 0, 0 }
 
@@ -40,6 +42,7 @@ const struct state_tensor state_matrix[] = { MATRIX, END };
 const struct state_tensor state_normalized[] = { MATRIX, NORMALIZER(CLATTN_NORMALIZE), END };
 const struct state_tensor state_stabilized[] = { MATRIX, NORMALIZER(0), STABILIZER, END };
 const struct state_tensor state_levels[] = { LEVELS, POSITION, END };
+const struct state_tensor state_solved[] = { MATRIX, GRAM, END };
 const struct state_tensor state_inputs[] = { INPUTS, END };
 const struct state_tensor state_network[] = {
     WEIGHT("w0", W0, FINAL_W0, "HDK"), WEIGHT("w1", W1, FINAL_W1, "HVD"), WEIGHT("w2", W2, FINAL_W2, "HDK"), END };

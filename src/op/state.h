@@ -24,9 +24,11 @@ struct state_tensor {
 
 /* Lists for the rows of the rule table: no state; S; S and, with normalize, its normalizer; S, normalizer and
  * stabilizer; an S for each level, and the number of tokens so far; the inputs of a convolution; the weights of a
- * network; a matrix and a bias that learn; an MLP that learns; both, and with momentum their steps. */
+ * network; a matrix and a bias that learn; an MLP that learns; both, and with momentum their steps; S and
+ * the gram matrix of the keys. */
 extern const struct state_tensor state_none[], state_matrix[], state_normalized[], state_stabilized[], state_levels[],
-    state_inputs[], state_network[], state_biased_weights[], state_mlp[], state_moving_weights[], state_moving_mlp[];
+    state_inputs[], state_network[], state_biased_weights[], state_mlp[], state_moving_weights[], state_moving_mlp[],
+    state_solved[];
 
 /* Lists the operands of a completed desc that hold its state. Returns their number. */
 int state_operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT]);

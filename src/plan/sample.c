@@ -67,6 +67,14 @@ static double one_of_few(const struct twin *twin, int64_t i, double x)
     return i / dims[3] / dims[2] % few == i % dims[3] ? copysign(2, x) : 0;
 }
 
+/* A gram matrix: of keys that have one channel each. */
+static double of_one_channel(const struct problem *problem, int64_t i, double x)
+{
+    const int64_t K = problem->desc.key_dim;
+
+    return i / K % K == i % K ? x : 0;
+}
+
 static void draw(struct sample *sample, const struct operand_row *row, struct twin *twin)
 {
     const struct problem *problem = &sample->plan->problem;
@@ -79,6 +87,7 @@ static void draw(struct sample *sample, const struct operand_row *row, struct tw
         double x = bounded ? distinct_key(sample, i)
                            : unit * (ranges[row->numbers].low + ranges[row->numbers].width * uniform(sample));
         x = apart_of_few ? one_of_few(twin, i, x) : positive ? fabs(x) : x;
+        x = row->numbers == NUMBERS_GRAM ? of_one_channel(problem, i, x) : x;
         number_store(twin->info.dtype, twin->narrow, i, x);
         ((float *)twin->wide)[i] = (float)number_load(twin->info.dtype, twin->narrow, i);
     }

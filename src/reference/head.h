@@ -14,6 +14,7 @@ struct head {
     int64_t levels;         /* states; 1 unless the rule has levels */
     uint32_t position;      /* with levels: the tokens before the one at hand */
     double *states, *S, *z; /* [levels][K][V]; the state at hand; [K]: z of normalize, n of mlstm */
+    double *R;              /* [K][K]: the gram matrix of mesa_net's keys; NULL: the rule has none */
     double m;
     double *q, *k, *p, *e, *decay, *value_decay, *x, *pS, *o, *step;
 };
@@ -51,6 +52,16 @@ void head_load_value(const struct head *head, int64_t row, int64_t first);
 double head_load_write(struct head *head, int64_t row, int64_t first);
 /* p and e of the erase: S <- S - e (p^T S). head->k is loaded. */
 void head_load_erase(struct head *head, int64_t row, int64_t first, double strength);
+
+/* ---- Solved reads (gram.c) ----------------------------------------------------------------------------------------
+ */
+
+/* Floats of memory that a head needs for its gram matrix and the solutions of one token; 0: the rule has none. */
+int64_t head_gram_memory(const struct problem *problem);
+/* R <- e^g R + strength k k^T: head->k and head->decay are loaded. */
+void head_gram_update(struct head *head, double strength);
+/* Replaces head->q by x with (R + diag(lambda)) x = q: solved, or after the desc's steps of conjugate gradients. */
+void head_solve(struct head *head);
 
 /* ---- States -------------------------------------------------------------------------------------------------------
  */

@@ -59,6 +59,8 @@ static void update(struct head *head, int64_t row, int64_t first, int decays)
         keep(head, row, first, decays);
     }
     add_outer(head, head->k, head->x, 1);
+    if (head->R != NULL)
+        head_gram_update(head, strength);
     for (int64_t n = 0; n < head->K; n++)
         head->z[n] += strength * head->k[n];
 }
@@ -116,6 +118,10 @@ static void read_query(struct head *head, int64_t token, int64_t h)
     switch (head->task->problem->rule->read) {
     case READ_BONUS: read_bonus(head, token); return;
     case READ_LEVELS: read_levels(head, token, h); return;
+    case READ_SOLVED:
+        head_solve(head);
+        read_state(head, head->q, head->o);
+        return;
     case READ_SOFTMAX: /* list.c */
     case READ_AFTER:
     case READ_STATE:
@@ -226,6 +232,7 @@ static void walk(struct head *head, double *memory)
         *parts[i] = memory + size + i * K;
     for (int i = 0; i < 5; i++)
         *value_parts[i] = memory + size + 6 * K + i * V;
+    head->R = rule_is_solved(head->task->problem->rule) ? memory + size + 6 * K + 5 * V : NULL;
     head_begin(head);
     for (int64_t token = 0; token < head->tokens; token++) {
         run_token(head, token);
@@ -255,7 +262,8 @@ static void run_head(void *user, int64_t job)
         head.V = head.tokens * desc->steps;
     if (task->transition && !problem_stabilized(task->problem))
         head.V = problem_unit_columns(task->problem);
-    memory = calloc((size_t)(head.levels * head.K * head.V + 6 * head.K + 5 * head.V), sizeof *memory);
+    memory = calloc((size_t)(head.levels * head.K * head.V + 6 * head.K + 5 * head.V + head_gram_memory(task->problem)),
+                    sizeof *memory);
     if (memory == NULL) {
         atomic_store(&task->out_of_memory, 1);
         return;

@@ -72,6 +72,23 @@ static void store_sums(const struct head *head, const struct tensor *z, int64_t 
         number_store(CLATTN_F32, z->data, at + n, head->z[n]);
 }
 
+static void store_gram(const struct head *head, const struct tensor *gram, int64_t at)
+{
+    for (int64_t i = 0; i < head->K * head->K && gram->data != NULL; i++)
+        number_store(CLATTN_F32, gram->data, at + i, head->R[i]);
+}
+
+/* From the state's number in the pool; or zero. */
+static void load_gram(struct head *head, int has_state, int64_t number)
+{
+    const struct tensor *gram = head_tensor(head, CLATTN_GRAM_IN);
+
+    for (int64_t i = 0; head->R != NULL && i < head->K * head->K; i++)
+        head->R[i] = has_state && gram->data
+                         ? number_load(CLATTN_F32, gram->data, state_at(head, gram, head->state, number) + i)
+                         : 0;
+}
+
 static void store_stabilizer(const struct head *head, const struct tensor *m, int64_t at)
 {
     if (m->data != NULL)
@@ -81,7 +98,7 @@ static void store_stabilizer(const struct head *head, const struct tensor *m, in
 void head_leave(const struct head *head, int64_t tokens)
 {
     const struct tensor *states = head_tensor(head, CLATTN_STATES), *z = head_tensor(head, CLATTN_NORMALIZERS),
-                        *m = head_tensor(head, CLATTN_STABILIZERS);
+                        *m = head_tensor(head, CLATTN_STABILIZERS), *gram = head_tensor(head, CLATTN_GRAMS);
     int in_pool = (head->task->problem->desc.flags & CLATTN_WITH_ACCEPTED) != 0;
     int64_t number = task_snapshot(head->task, head->tokens, tokens), state = in_pool ? head->state : head->sequence;
 
@@ -90,6 +107,7 @@ void head_leave(const struct head *head, int64_t tokens)
     store_matrix(head, states, state_at(head, states, state, number));
     store_sums(head, z, state_at(head, z, state, number));
     store_stabilizer(head, m, state_at(head, m, state, number));
+    store_gram(head, gram, state_at(head, gram, state, number));
 }
 
 /* The position of a sequence's first token, of levels. */
@@ -147,6 +165,7 @@ static void begin_given(struct head *head)
         head->position = first_position(head);
     if (has_state && !head->units)
         load_matrix(head, S, state_at(head, S, head->state, number));
+    load_gram(head, has_state, number);
     head->m = has_state && m->data ? number_load(CLATTN_F32, m->data, state_at(head, m, head->state, number))
                                    : (double)-INFINITY;
 }
@@ -164,6 +183,7 @@ void head_end(const struct head *head)
     const struct tensor *S = head_tensor(head, CLATTN_STATE_OUT);
     const struct tensor *z = head_tensor(head, CLATTN_NORMALIZER_OUT);
     const struct tensor *m = head_tensor(head, CLATTN_STABILIZER_OUT);
+    const struct tensor *gram = head_tensor(head, CLATTN_GRAM_OUT);
 
     if (head->task->transition) {
         end_transition(head);
@@ -174,6 +194,7 @@ void head_end(const struct head *head)
     store_matrix(head, S, state_at(head, S, head->state, 0));
     store_sums(head, z, state_at(head, z, head->state, 0));
     store_stabilizer(head, m, state_at(head, m, head->state, 0));
+    store_gram(head, gram, state_at(head, gram, head->state, 0));
 }
 
 void task_move_positions(const struct task *task)

@@ -74,9 +74,8 @@ struct builder {
     int denominators;            /* the divisors of the outputs; IR_NONE: none */
     int whole, whole_sums;       /* states after whole sequences, if the caller does not ask for them; else IR_NONE */
     int converted_output;        /* the caller's o, if kernels write another, to be converted; else IR_NONE */
-    const ir_expression
-        *lengths;   /* a child's lengths by enum ir_length, where they are not the plan's; IR_NONE: this one
-                                   * is. NULL: all are */
+    /* a child's lengths by enum ir_length, where they are not the plan's; IR_NONE: this one is. NULL: all are */
+    const ir_expression *lengths;
     int reads_loop; /* the loop over the heads that read a state; IR_NONE: none */
     int failed;     /* there were too many names, steps or children, or a parameter that no binding has the
                                   * name of */
@@ -147,7 +146,8 @@ int build_next_loop(const struct builder *b);
 /* Adds the steps of another solver, for a problem. Bindings that are made meanwhile are dropped at the end. The tiles
  * are those of the plan `like`, or the solver's heuristic chooses them. Returns the solver's status. */
 clattn_status build_child(struct builder *b, const struct solver *solver, const struct problem *problem);
-/* Adds the steps of the first solver in b->solvers that can compute the problem. UNSUPPORTED: none can. */
+/* Adds the steps of the first solver in b->solvers that can compute the problem: of the desc's mode, if one of that mode
+ * can. UNSUPPORTED: none can. */
 clattn_status build_problem(struct builder *b, const struct problem *problem);
 /* Adds a solver's steps for b->problem with these tiles, which are copied. NULL: the tiles are chosen as for a
  * child. */

@@ -24,6 +24,8 @@
     X(features_back)                                                                                                   \
     X(channels)                                                                                                        \
     X(channels_lanes)                                                                                                  \
+    X(mesa)                                                                                                            \
+    X(mesa_tokens)                                                                                                     \
     X(lact)                                                                                                            \
     X(ttt)                                                                                                             \
     X(flash_team)                                                                                                      \

@@ -34,11 +34,11 @@ int64_t value_groups_of_all(const struct problem *problem, int block_v);
 /* The number of groups along the value columns. */
 int value_groups(const struct problem *problem, int block_v);
 
-/* Whether each head's state is one matrix that can be computed in chunks of tokens. */
+/* Whether each head's state is one matrix that queries read, and that can be computed in chunks of tokens. */
 static inline int has_state_of_matrices(const struct problem *problem)
 {
     return problem->rule->op == OP_MIXER && !rule_has_list(problem->rule) && rule_has_chunks(problem->rule) &&
-           !rule_has_levels(problem->rule);
+           !rule_has_levels(problem->rule) && !rule_is_solved(problem->rule);
 }
 
 /* Where the heuristic for groups that share a tile differs between solvers. */

@@ -15,7 +15,7 @@
 /* Whether the rule is a group by itself: no other rule has its solvers. */
 static int is_alone(const struct rule *rule)
 {
-    return rule->op != OP_MIXER || rule_has_levels(rule);
+    return rule->op != OP_MIXER || rule_has_levels(rule) || rule_is_solved(rule);
 }
 
 const char *tuning_group(const struct problem *problem, char name[32])

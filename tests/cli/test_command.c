@@ -108,6 +108,7 @@ static void check_pool(clattn_rule rule, int with_initial)
     check_slots_kept(&operands, CLATTN_STATE_OUT, CLATTN_STATE_IN, slots);
     check_slots_kept(&operands, CLATTN_NORMALIZER_OUT, CLATTN_NORMALIZER_IN, slots);
     check_slots_kept(&operands, CLATTN_STABILIZER_OUT, CLATTN_STABILIZER_IN, slots);
+    check_slots_kept(&operands, CLATTN_GRAM_OUT, CLATTN_GRAM_IN, slots);
     operands_free(&operands);
     safetensors_free(&file);
     check_free(&tensors);

@@ -184,8 +184,10 @@ static void test_hostile_lens(void **state)
 
 static const struct {
     clattn_operand_id initial, final;
-} states[] = {
-    {OP(STATE_IN), OP(STATE_OUT)}, {OP(NORMALIZER_IN), OP(NORMALIZER_OUT)}, {OP(STABILIZER_IN), OP(STABILIZER_OUT)}};
+} states[] = {{OP(STATE_IN), OP(STATE_OUT)},
+              {OP(NORMALIZER_IN), OP(NORMALIZER_OUT)},
+              {OP(STABILIZER_IN), OP(STABILIZER_OUT)},
+              {OP(GRAM_IN), OP(GRAM_OUT)}};
 
 /* Runs into the initial states; the outputs come back in tensors. */
 static void run_in_place(struct check_tensors *tensors, const struct check_device *device, clattn_plan *plan)

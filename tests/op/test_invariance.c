@@ -105,7 +105,8 @@ static void carries_state(const clattn_plan_desc *desc)
 {
     static const clattn_operand_id carried[][2] = {{OP(STATE_IN), OP(STATE_OUT)},
                                                    {OP(NORMALIZER_IN), OP(NORMALIZER_OUT)},
-                                                   {OP(STABILIZER_IN), OP(STABILIZER_OUT)}};
+                                                   {OP(STABILIZER_IN), OP(STABILIZER_OUT)},
+                                                   {OP(GRAM_IN), OP(GRAM_OUT)}};
     const struct test_slice slices[] = {{1, 1, 0, CUT}, {1, 1, CUT, TOKENS - CUT}};
     struct check_tensors whole, expected, parts[2];
 

@@ -29,6 +29,7 @@ static const struct row {
      NULL},
     {"gated_delta_product", {.rule = CLATTN_GATED_DELTA_PRODUCT, .steps = 2}, NULL},
     {"rwkv7", {.rule = CLATTN_RWKV7}, NULL},
+    {"mesa_net, shared states", {.rule = CLATTN_MESA_NET, .kv_heads = 2}, NULL},
     {"mlstm", {.rule = CLATTN_MLSTM}, NULL},
     {"mlstm, shared states", {.rule = CLATTN_MLSTM, .kv_heads = 2}, NULL},
     {"hgrn", {.rule = CLATTN_HGRN}, NULL},
@@ -81,8 +82,10 @@ struct session {
     struct check_tensors tensors;
 };
 
-static const clattn_operand_id in_place[][2] = {
-    {OP(STATE_IN), OP(STATES)}, {OP(NORMALIZER_IN), OP(NORMALIZERS)}, {OP(STABILIZER_IN), OP(STABILIZERS)}};
+static const clattn_operand_id in_place[][2] = {{OP(STATE_IN), OP(STATES)},
+                                                {OP(NORMALIZER_IN), OP(NORMALIZERS)},
+                                                {OP(STABILIZER_IN), OP(STABILIZERS)},
+                                                {OP(GRAM_IN), OP(GRAMS)}};
 
 static void run_device(struct session *session, int64_t tokens)
 {

@@ -941,7 +941,7 @@ static void assert_others_kept(const struct check_tensor *pool, const char *what
 
 static void check_padded(const struct way *way, const struct check_device *device, const clattn_plan_desc *desc)
 {
-    static const clattn_operand_id pools[] = {OP(STATE_OUT), OP(NORMALIZER_OUT), OP(STABILIZER_OUT)};
+    static const clattn_operand_id pools[] = {OP(STATE_OUT), OP(NORMALIZER_OUT), OP(STABILIZER_OUT), OP(GRAM_OUT)};
     struct check_tensors tensors, expected;
     struct arguments operands;
     clattn_plan *plan = plan_of(way, device, desc);

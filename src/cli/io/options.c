@@ -243,7 +243,7 @@ const struct option options[] = {
      "which solver; a list for verify, bench"},
     {"chunk", 0, "N", COMMAND_RUN | MANY, 0, set_chunk,
      "tokens per chunk, the nearest of 8, 16, 32 and 64 that fits; 0: the device's best"},
-    {"scale", 0, "X", PROBLEM, 0, set_scale, "multiplies q [1/sqrt(K); rwkv7, hgrn, lru, mamba, ssd: 1]"},
+    {"scale", 0, "X", PROBLEM, 0, set_scale, "multiplies q [1/sqrt(K); rwkv7, hgrn, lru, mamba, ssd, mesa_net: 1]"},
     {"qk-l2norm", 0, NULL, PROBLEM, DESC_OPTION, NULL, "--option qk_l2norm=on"},
     {"normalize", 0, NULL, PROBLEM, DESC_OPTION, NULL, "--option normalize=on"},
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, DESC_OPTION, NULL, "--option feature_map"},
