@@ -24,7 +24,6 @@ clattn_status build_begin(struct builder *b)
     b->outer = b->problem;
     b->solvers = solver_list;
     b->name_count = b->failed = 0;
-    b->add_problem = build_problem;
     b->converted_output = IR_NONE;
     b->reads_loop = problem_reads(b->problem) > 1 && !problem_is_backward(b->problem) ? READS_LOOP : IR_NONE;
     for (int id = 0; id < OPERAND_COUNT; id++)

@@ -92,7 +92,7 @@ clattn_status mesa_read(struct builder *b, const struct problem *problem, clattn
     build_bind(b, "q", solved);
     if (keys != IR_NONE)
         build_bind(b, "k", keys);
-    status = b->add_problem(b, read);
+    status = build_problem(b, read);
     b->name_count = names;
     free(read);
     return status;
