@@ -529,7 +529,7 @@ typedef enum clattn_beta_map {
     X(GAMMA, gamma, 67, "[B,T,H]: factor of a token's gradient")                                                       \
     X(LN_WEIGHT, ln_weight, 68, "[H,V]: f32, of LN in ttt and titans")                                                 \
     X(LN_BIAS, ln_bias, 69, "[H,V]: f32")                                                                              \
-    X(LAMBDA, lambda, 70, "[H,K]: f32, above 0: what mesa_net adds to the diagonal of its gram matrix")                \
+    X(RIDGE, ridge, 70, "[H,K]: f32, above 0: what mesa_net adds to the diagonal of its gram matrix")                  \
     X(GRAM_IN, initial_gram, 71, "[N,H,K,K]: f32, R of mesa_net: symmetric, without negative eigenvalues")             \
     X(GRAM_OUT, final_gram, 72, "like initial_gram; may be the same memory")                                           \
     X(GRAMS, grams, 73, "[N,W,H,K*K]: the gram matrices that belong to states")
@@ -783,7 +783,7 @@ typedef struct clattn_plan_desc {
     clattn_loss loss;
     clattn_readout readout;
     int32_t omega; /* tokens whose gradients are in a step; 0: 1 */
-    /* mesa_net: von Oswald et al. 2025, MesaNet, arXiv:2506.05233. o = S^T x with (R + diag(lambda)) x = scale q.
+    /* mesa_net: von Oswald et al. 2025, MesaNet, arXiv:2506.05233. o = S^T x with (R + diag(ridge)) x = scale q.
      * 0: solved. The reference factors the matrix. A plan takes steps of conjugate gradients, in f32, until the residual
      * is 1e-6 of q (1e-5 where q has 16 bits), 64 at most: enough for condition numbers of some hundreds.
      * n, up to 256: exactly n steps from x = 0, in the reference, too. */

@@ -1,5 +1,5 @@
-/* (e^G R + (own keys) + diag(lambda)) x = q for rows of a chunk, by conjugate gradients from x = 0:
- *     y_i = e^(G_i) R p_i + Σ_{j <= i} e^(G_i - G_j) beta_j (k_j·p_i) k_j + lambda o p_i
+/* (e^G R + (own keys) + diag(ridge)) x = q for rows of a chunk, by conjugate gradients from x = 0:
+ *     y_i = e^(G_i) R p_i + Σ_{j <= i} e^(G_i - G_j) beta_j (k_j·p_i) k_j + ridge o p_i
  *     x += a p;  r -= a y;  p = r + b p                 a = |r|² / p·y,  b = |r'|² / |r|²
  * R is the gram matrix before the chunk. A row that is solved stays as it is, whatever the others need.
  * One group: ROWS rows of one chunk of one head. A lane has blocks of AT_ONCE rows and a vector of columns. */
@@ -54,7 +54,7 @@ WORD void own_scores(local float *A, local const float *weights, local const flo
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, q) X(global const data_t, k) X(global const gate_t, g) X(global const float, a_log) \
-    X(global const float, bias) X(global const strength_t, beta) X(global const float, lambda) \
+    X(global const float, bias) X(global const strength_t, beta) X(global const float, ridge) \
     X(global const int, cu) X(global const float, grams) X(global data_t, solved) X(global data_t, keys)
 /* clang-format on */
 KERNEL
@@ -74,7 +74,7 @@ mesa_solve(TENSORS(PARAMETER) int seq_len, float scale, int first_row, int stret
 
     if (row0 >= chunk.count)
         return;
-    lambda += lambda_at.x + lambda_at.w * at.head;
+    ridge += ridge_at.x + ridge_at.w * at.head;
     q += at_row(q_at, at.batch, at.first + chunk.row, at.qk_head);
     rows_norm(norm_of_q(factors), q, q_at.z, 0, 1, chunk.count);
     key_norms(norm_of_k(factors), k, k_at, chunk);
@@ -130,7 +130,7 @@ mesa_solve(TENSORS(PARAMETER) int seq_len, float scale, int first_row, int stret
             for_rows(s)
             {
                 vec p = vec_at(P + (i + s) * KP + c);
-                z[s] += f32_row(lambda, c, KEY_DIM) * p;
+                z[s] += f32_row(ridge, c, KEY_DIM) * p;
                 y[t][s] = z[s];
                 sums[(i + s) * COLUMNS + c / VEC] = vec_sum(z[s] * p);
             }

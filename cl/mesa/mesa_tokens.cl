@@ -1,5 +1,5 @@
 /* One token after the other:
- *     R = e^g R + beta k kᵀ;  x = (R + diag(lambda))⁻¹ q by conjugate gradients
+ *     R = e^g R + beta k kᵀ;  x = (R + diag(ridge))⁻¹ q by conjugate gradients
  * One group: one head of one sequence. R is the caller's final_gram where there is one, so that a single token reads
  * and writes it once. */
 #include "mesa.clh"
@@ -20,8 +20,8 @@ WORD float row_dot(local float *sums, local const float *x, local const float *y
     return sum;
 }
 
-/* y = (R + diag(lambda)) p. R is symmetric: its rows are its columns. */
-WORD void multiply(local float *y, local float *parts, global const float *R, global const float *lambda,
+/* y = (R + diag(ridge)) p. R is symmetric: its rows are its columns. */
+WORD void multiply(local float *y, local float *parts, global const float *R, global const float *ridge,
                    local const float *p)
 {
     SYNC();
@@ -42,7 +42,7 @@ WORD void multiply(local float *y, local float *parts, global const float *R, gl
     }
     SYNC();
     for_each(c, COLUMNS) {
-        vec sum = f32_row(lambda, c * VEC, KEY_DIM) * vec_at(p + c * VEC);
+        vec sum = f32_row(ridge, c * VEC, KEY_DIM) * vec_at(p + c * VEC);
         for (int l = 0; l < LANES; l++)
             sum += vec_at(parts + (l * COLUMNS + c) * VEC);
         vec_at(y + c * VEC) = sum;
@@ -52,7 +52,7 @@ WORD void multiply(local float *y, local float *parts, global const float *R, gl
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, q) X(global const data_t, k) X(global const gate_t, g) X(global const float, a_log) \
-    X(global const float, bias) X(global const strength_t, beta) X(global const float, lambda) \
+    X(global const float, bias) X(global const strength_t, beta) X(global const float, ridge) \
     X(global const int, cu) X(global const int, slots) X(global const int, accepted) X(global state_t, snapshots) \
     X(global float, gram) X(global data_t, solved) X(global data_t, keys)
 #define OPTIONALS(X) \
@@ -76,7 +76,7 @@ mesa_tokens(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int
     global float *last = state_of(final, at);
     global float *R = last ? last : gram + gram_at.x + ((long)at.sequence * HEADS + at.head) * (KEY_DIM * KEY_DIM);
 
-    lambda += lambda_at.x + lambda_at.w * at.head;
+    ridge += ridge_at.x + ridge_at.w * at.head;
     for_each(i, at.rows == 0 && last ? KEY_DIM * KEY_DIM : 0)
         last[i] = before ? before[i] : 0;
     for (int row = 0; row < at.rows; row++) {
@@ -113,7 +113,7 @@ mesa_tokens(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int
         for (int step = 0; step < CG_STEPS && !cg_is_done(left, first); step++) {
             float length, turn, old = left;
 
-            multiply(y, parts, R, lambda, p);
+            multiply(y, parts, R, ridge, p);
             length = cg_length(left, row_dot(sums, p, y));
             for_each(c, COLUMNS) {
                 vec_at(x + c * VEC) += length * vec_at(p + c * VEC);

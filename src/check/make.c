@@ -181,7 +181,7 @@ static double draw_normalizer(const struct source *source, int64_t i)
     return source->desc->flags & CLATTN_NORMALIZE ? 1 + fabs(draw_state(source, i)) : draw_state(source, i);
 }
 
-/* mesa_net's lambda: as in flash-linear-attention at least 1/4. */
+/* mesa_net's ridge: as in flash-linear-attention at least 1/4. */
 static double draw_ridge(const struct source *source, int64_t i)
 {
     return 0.25 + log1p(exp(draw_normal(source, i)));

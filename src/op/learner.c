@@ -29,8 +29,11 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
     enum { LARGE = 2048, SMALL = 16, WIDER = 4 };
     const int lact = rule->model == MODEL_GATED;
 
+    const int64_t width =
+        desc->key_dim > 0 && desc->key_dim <= MAX_LENGTH ? desc->key_dim : 1; /* it is not checked yet */
+
     if (rule->model != MODEL_LINEAR)
-        set_default(&desc->hidden_dim, rule->model == MODEL_MLP ? WIDER * desc->key_dim : desc->key_dim);
+        set_default(&desc->hidden_dim, rule->model == MODEL_MLP ? WIDER * width : width);
     if (desc->mini_batch == 0)
         desc->mini_batch = lact ? LARGE : SMALL;
     if (desc->loss == CLATTN_LOSS_RULE)

@@ -195,7 +195,7 @@ static const struct rule rules[RULE_COUNT] = {
         TRAINED(MLP, THETA, 1, L2, NONE) },
     [CLATTN_MESA_NET] = { "mesa_net", "mesanet mesa",
         WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, BETA,  SOLVED, solved), 1,
-        "R = e^g R + beta k k^T; S = e^g S + beta k v^T; o = S^T (R + diag(lambda))^-1 q",
+        "R = e^g R + beta k k^T; S = e^g S + beta k v^T; o = S^T (R + diag(ridge))^-1 q",
         "von Oswald et al. 2025, MesaNet, arXiv:2506.05233" },
 };
 

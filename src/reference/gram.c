@@ -1,5 +1,5 @@
 /* mesa_net: the gram matrix of the keys, R <- e^g R + beta k k^T, and what reads the state in the place of q: x with
- * (R + diag(lambda)) x = q. von Oswald et al. 2025, MesaNet, arXiv:2506.05233. */
+ * (R + diag(ridge)) x = q. von Oswald et al. 2025, MesaNet, arXiv:2506.05233. */
 #include "reference/head.h"
 
 #include <math.h>
@@ -26,10 +26,10 @@ void head_gram_update(struct head *head, double strength)
 
 static double ridge(const struct head *head, int64_t n)
 {
-    return head_element(head, CLATTN_LAMBDA, 0, 0, head->head, n);
+    return head_element(head, CLATTN_RIDGE, 0, 0, head->head, n);
 }
 
-/* L L^T = R + diag(lambda), by rows */
+/* L L^T = R + diag(ridge), by rows */
 static void factor(const struct head *head, double *L)
 {
     const int64_t K = head->K;
@@ -69,7 +69,7 @@ static double dot(const double *x, const double *y, int64_t count)
     return sum;
 }
 
-/* y = (R + diag(lambda)) p */
+/* y = (R + diag(ridge)) p */
 static void multiply(const struct head *head, const double *p, double *y)
 {
     for (int64_t n = 0; n < head->K; n++)

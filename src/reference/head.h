@@ -60,7 +60,7 @@ void head_load_erase(struct head *head, int64_t row, int64_t first, double stren
 int64_t head_gram_memory(const struct problem *problem);
 /* R <- e^g R + strength k k^T: head->k and head->decay are loaded. */
 void head_gram_update(struct head *head, double strength);
-/* Replaces head->q by x with (R + diag(lambda)) x = q: solved, or after the desc's steps of conjugate gradients. */
+/* Replaces head->q by x with (R + diag(ridge)) x = q: solved, or after the desc's steps of conjugate gradients. */
 void head_solve(struct head *head);
 
 /* ---- States -------------------------------------------------------------------------------------------------------

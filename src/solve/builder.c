@@ -244,7 +244,7 @@ static const struct {
     {"gamma", CLATTN_GAMMA},
     {"ln_weight", CLATTN_LN_WEIGHT},
     {"ln_bias", CLATTN_LN_BIAS},
-    {"lambda", CLATTN_LAMBDA},
+    {"ridge", CLATTN_RIDGE},
 };
 
 /* The names of the operands that a write reads: "beta", for one. */

@@ -110,6 +110,8 @@ static void make_pair(struct check_tensors *a, struct check_tensors *b, const cl
         memcpy(b->tensor[OP(POSITION)].data, a->tensor[OP(POSITION)].data, a->tensor[OP(POSITION)].bytes);
     if (a->tensor[OP(U)].data != NULL)
         test_copy(b, OP(U), a, OP(U));
+    if (a->tensor[OP(RIDGE)].data != NULL)
+        test_copy(b, OP(RIDGE), a, OP(RIDGE));
     if (same_gates && a->tensor[OP(STABILIZER_IN)].data != NULL)
         test_copy(b, OP(STABILIZER_IN), a, OP(STABILIZER_IN));
 }

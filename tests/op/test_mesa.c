@@ -38,7 +38,7 @@ static void compare_o(const struct check_tensors *actual, const struct check_ten
     test_compare(&actual->tensor[OP(O)], &expected->tensor[OP(O)], bound(), what);
 }
 
-/* ---- A ridge of 10^9: the rule that reads by q, over lambda ------------------------------------------------------ */
+/* ---- A ridge of 10^9: the rule that reads by q, over the ridge ------------------------------------------------------ */
 
 static void check_far(const clattn_plan_desc *desc)
 {
@@ -49,12 +49,12 @@ static void check_far(const clattn_plan_desc *desc)
     plain.rule = CLATTN_SSD;
     test_make(&far, desc, CHECK_GATES_HARD, NULL);
     test_make(&ssd, &plain, CHECK_GATES_HARD, NULL);
-    test_set_all(&far, OP(LAMBDA), ridge);
+    test_set_all(&far, OP(RIDGE), ridge);
     test_run(&far);
     test_run(&ssd);
     for (int64_t i = 0; i < check_count(&far.tensor[OP(O)].info); i++)
         test_set(&far, OP(O), i, ridge * test_get(&far, OP(O), i));
-    compare_o(&far, &ssd, "o lambda of a large lambda");
+    compare_o(&far, &ssd, "o times a large ridge");
     test_compare(&far.tensor[OP(STATE_OUT)], &ssd.tensor[OP(STATE_OUT)], bound(), "its state");
     check_free(&far);
     check_free(&ssd);
@@ -101,7 +101,7 @@ static void regress(const struct check_tensors *in, struct check_tensors *out, i
     struct regression of = {0};
 
     for (int n = 0; n < K; n++)
-        of.P[n][n] = 1 / test_get(in, OP(LAMBDA), head * K + n);
+        of.P[n][n] = 1 / test_get(in, OP(RIDGE), head * K + n);
     for (int64_t token = 0; token < TOKENS; token++) {
         const int64_t row = token * HEADS + head;
         learn(&of, in, row);
@@ -145,7 +145,7 @@ static void check_ridge(const clattn_plan_desc *desc, double ridge)
     struct check_tensors in, expected;
 
     test_make(&in, desc, CHECK_GATES_USUAL, NULL);
-    test_set_all(&in, OP(LAMBDA), ridge);
+    test_set_all(&in, OP(RIDGE), ridge);
     test_set_all(&in, OP(G), 0);
     for (int64_t i = 0; i < HEADS * K * K; i++)
         test_set(&in, OP(GRAM_IN), i, i / K % K == i % K ? 99 * ridge * (double)(i % K) / (K - 1) : 0);

@@ -68,7 +68,7 @@ static int fits(const struct device_facts *facts, const struct problem *problem,
     return step_fits(&step, facts->device) == CLATTN_SUCCESS;
 }
 
-/* Narrows the value tiles, then the slices of channels, until local memory holds the kernel. */
+/* Narrows the value tiles, then the chunk, then the slices of channels, until local memory holds the kernel. */
 static clattn_status scan_by_heuristic(const struct device_facts *facts, const struct problem *problem,
                                        struct state_tile *t)
 {
@@ -78,6 +78,8 @@ static clattn_status scan_by_heuristic(const struct device_facts *facts, const s
     while (!fits(facts, problem, t)) {
         if (t->block_v > t->vec)
             t->block_v = round_up(t->block_v / 2, t->vec);
+        else if (t->chunk > 8)
+            t->chunk /= 2;
         else if (t->block_k > t->vec)
             t->block_k = round_up(t->block_k / 2, t->vec);
         else

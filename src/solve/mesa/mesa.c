@@ -1,7 +1,7 @@
 /* mesa: mesa_net in chunks of tokens.
  *
  * gram:  the gram matrix before each chunk of a window, from chunk to chunk of a sequence
- * solve: (e^G R + diag(lambda)) X = Q with what the chunk's own keys add to R, all chunks of the window at once
+ * solve: (e^G R + diag(ridge)) X = Q with what the chunk's own keys add to R, all chunks of the window at once
  *
  * Windows follow each other, so that memory for gram matrices is bounded. Then the solved queries read the state. */
 #include "solve/mesa/mesa.h"

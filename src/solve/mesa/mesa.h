@@ -1,4 +1,4 @@
-/* mesa_net: o = S^T x with (R + diag(lambda)) x = q. A solver here finds x for every token; then o is what another rule
+/* mesa_net: o = S^T x with (R + diag(ridge)) x = q. A solver here finds x for every token; then o is what another rule
  * reads with x in the place of q, and its own solvers do that. */
 #ifndef CLATTN_SRC_SOLVE_MESA_H
 #define CLATTN_SRC_SOLVE_MESA_H
