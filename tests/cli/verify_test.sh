@@ -227,7 +227,7 @@ for jobs in 1 2; do
     "$clattn" verify --mode recurrent --dtype f32 --shape T=3,H=1,K=4,V=4 --device "$device" --csv -j$jobs >out 2>err ||
         fail "recurrent alone, -j$jobs: $(cat out err)"
     [ "$(sort err | cut -d' ' -f2- | paste -sd,)" = "$(printf '%s has no solver of mode recurrent: not run\n' \
-        alibi_attn deltaformer forgetting_attn lact path_attn softmax_attn | paste -sd,)" ] || fail "recurrent alone, -j$jobs: $(cat err)"
+        alibi_attn deltaformer forgetting_attn lact path_attn softmax_attn titans titans_mlp ttt_linear ttt_mlp | sort | paste -sd,)" ] || fail "recurrent alone, -j$jobs: $(cat err)"
     grep -q '^gla,f32,4,0,' out && ! grep -q '^softmax_attn' out || fail "recurrent alone, -j$jobs: $(cat out)"
     "${two[@]}" --mode recurrent -j$jobs >out 2>err
     [ $? -eq 2 ] && [ "$(cat err)" = "clattn: softmax_attn has no solver of mode recurrent" ] ||

@@ -792,6 +792,14 @@ static struct padded_way {
      .forms = PACKED, .lanes = 1},
     {WAY("channels a lane", "none", "channels_lanes", F32, {NULL, 0}),
      .forms = DECODED | PACKED, .lanes = 1},
+    {WAY("levels", "none", "levels_tokens", F32, {NULL, 0}),
+     .forms = DECODED | PACKED},
+    {WAY("levels in chunks", "none", "levels_scan", F32, {NULL, 0}),
+     .forms = PACKED},
+    {WAY("gram matrices", "none", "mesa_tokens", F32, {NULL, 0}),
+     .forms = DECODED | PACKED},
+    {WAY("gram matrices in chunks", "none", "mesa", F32, {NULL, 0}),
+     .forms = PACKED},
     {WAY("short convolution", "none", "short_conv", F32, {NULL, 0}),
      .forms = DECODED | PACKED},
     {WAY("short convolution, bf16", "none", "short_conv", BF16, {NULL, 0}),
@@ -818,6 +826,7 @@ static clattn_plan_desc padded_desc(const struct padded_way *padded, clattn_rule
     desc.batch = packed ? 1 : PADDED;
     desc.sequences = packed ? PADDED : 0;
     desc.seq_len = packed ? padded_cuts[PADDED] : 1;
+    desc.levels = 0; /* as many as the length needs */
     desc.state_slots = POOL_STATES;
     desc.kv_heads = packed;
     desc.state_every = leaves ? padded->every : 0;
