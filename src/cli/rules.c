@@ -233,12 +233,9 @@ static cJSON *make_notes(clattn_rule rule)
 /* Adds the name of the rule's group, whose rules `clattn tune` tunes as one. */
 static void add_group(cJSON *object, clattn_rule rule)
 {
-    const clattn_plan_desc desc = {.rule = rule, .seq_len = 1, .heads = 1, .key_dim = 1, .value_dim = 2};
-    struct problem problem;
     char group[32];
 
-    if (problem_init(&problem, &desc, NULL) == CLATTN_SUCCESS)
-        cJSON_AddStringToObject(object, "group", tuning_group(&problem, group));
+    cJSON_AddStringToObject(object, "group", tuning_group_of(rule, group));
 }
 
 static cJSON *make_rule(clattn_rule rule)

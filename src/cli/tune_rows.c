@@ -47,10 +47,8 @@ const char *tuned_name(const struct tuned *tuned, char *text, size_t size)
 static const char *rule_of(const char *group)
 {
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
-        const clattn_plan_desc desc = {.rule = rule, .seq_len = 1, .heads = 1, .key_dim = 1, .value_dim = 2};
-        struct problem problem;
         char name[32];
-        if (problem_init(&problem, &desc, NULL) == CLATTN_SUCCESS && strcmp(tuning_group(&problem, name), group) == 0)
+        if (strcmp(tuning_group_of(rule, name), group) == 0)
             return rule_get(rule)->name;
     }
     return NULL;

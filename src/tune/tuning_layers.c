@@ -33,6 +33,16 @@ const char *tuning_group(const struct problem *problem, char name[32])
     return name;
 }
 
+const char *tuning_group_of(clattn_rule rule, char name[32])
+{
+    /* values in pairs, as lru has them, and keys as wide, as ttt has them */
+    const clattn_plan_desc desc = {
+        .rule = rule, .seq_len = 1, .heads = 1, .key_dim = rule_asks_key_dim(rule_get(rule)) ? 2 : 1, .value_dim = 2};
+    struct problem problem;
+
+    return problem_init(&problem, &desc, NULL) == CLATTN_SUCCESS ? tuning_group(&problem, name) : rule_get(rule)->name;
+}
+
 clattn_rule tuning_representative(const struct problem *problem)
 {
     enum decay decay = problem_decay(problem);

@@ -48,6 +48,8 @@ void tuning_key(struct tuning_entry *entry, const clattn_context *context, const
 
 /* "scalar+key": decay and erase. The rules of a group differ only in words that cost little. */
 const char *tuning_group(const struct problem *problem, char name[32]);
+/* That of a rule without options. */
+const char *tuning_group_of(clattn_rule rule, char name[32]);
 /* The rule that is measured for the whole group of the problem's rule. */
 clattn_rule tuning_representative(const struct problem *problem);
 
