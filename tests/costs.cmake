@@ -7,7 +7,7 @@ set(test_costs
     offline_intel_16=1000 offline_intel_8=1000 offline_nvidia=1000 matrix.nvidia=260 sanitizers=160 windows=110
     guards=50 list=90 tune=80 rope=68 cli.verify=60 states=60 cli.examples=59 threads.rows=59 tuner=59 causality=58
     cli.bench=58 threads.mistakes=55 oclgrind.gated_delta_rule=54 forgets=50 backward=52 mixed=28 dims=20 autograd.device=20
-    backward.shared=19 python=12 platform.macos-arm64=50 views=50
+    backward.shared=30 rules.log_linear_gated_delta_rule=15 summary=13 python=12 platform.macos-arm64=50 views=50
     states.padding=43 rules.mlstm=42 default.rules.gated_delta_rule=40 gemm.intel_16=36 platform.linux-aarch64=35
     local.shared=34 cli.report=32 gemm.plain=32 matrix.amd_cdna=30 matrix.intel_8=30 rules.gated_delta_rule=28
     gemm.nvidia=27 names_subdirectory=25 rules.gated_delta_product=25 rules.gla=25 rules.linear_attn=25
