@@ -309,8 +309,9 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
         else
             return CLATTN_UNSUPPORTED;
     }
-    return group_fits(facts, t->group) && engine_has(engine, t) && (t->group == 1) == serial ? CLATTN_SUCCESS
-                                                                                             : CLATTN_UNSUPPORTED;
+    return engine_has(engine, t) && (t->group == 1) == serial && (size_t)t->group <= facts->device->info.max_work_group
+               ? CLATTN_SUCCESS
+               : CLATTN_UNSUPPORTED;
 }
 
 static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
@@ -322,16 +323,20 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     const uint64_t unread = !erases(problem) && facts->engine == NULL ? CLATTN_NONCAUSAL : 0;
     struct chunk_backward_shape *s = shape;
     struct kernel_step counted = {0};
+    struct chunk_backward_tiles others; /* of kernels without products: on a CPU an engine is emulated in these alone */
     struct state_tile row;
 
     s->tiles = *(const struct chunk_backward_tiles *)tiles;
-    row = row_tile(facts, problem, &s->tiles);
+    others = s->tiles;
+    if (is_serial(facts))
+        others.group = 1;
+    row = row_tile(facts, problem, &others);
     s->pitch = row.block_k;
     s->streams = stream_count(problem);
     s->shares = add_shares(problem, &counted);
     for (int kernel = 0; kernel < KERNELS; kernel++)
         if (kernel != KERNEL_GRADIENTS)
-            s->steps[kernel] = chunk_step(problem, &s->tiles, files[kernel]);
+            s->steps[kernel] = chunk_step(problem, &others, files[kernel]);
     step_constant(&s->steps[KERNEL_OPEN], "CLOSE", 0);
     step_constant(&s->steps[KERNEL_CLOSE], "CLOSE", 1);
     s->steps[KERNEL_GRADIENTS] = gradients_step(engine_for(solver, facts), problem, &s->tiles, s->pitch);
