@@ -1,17 +1,6 @@
 /* The gradients of v and of its gate, from that of what a row writes. One group: a chunk of one head. */
+#include "gradient.clh"
 #include "padded.clh"
-
-#define DEFINE_PUT(STORAGE)                                                                                            \
-    WORD void CAT(STORAGE, _add_row)(vec x, global CAT(STORAGE, _t) * to, int n, int width, int adds)                  \
-    {                                                                                                                  \
-        vec_unrolled                                                                                                   \
-        for (int i = 0; i < VEC; i++)                                                                                  \
-            if (n + i < width)                                                                                         \
-                CAT(STORAGE, _put)(vec_number(x, i) + (adds ? CAT(STORAGE, _get)(to, n + i) : 0.0f), to, n + i);       \
-    }
-DEFINE_PUT(f32)
-DEFINE_PUT(f16)
-DEFINE_PUT(bf16)
 
 /* clang-format off */
 #define TENSORS(X) \
@@ -39,10 +28,10 @@ close_values(TENSORS(PARAMETER) int seq_len, int sequences)
             x *= strengths[strengths_at.x + own];
         if (HAS_w)
             gate = gate_row(write_row(w, chunk, head), c, VALUE_DIM);
-        if (HAS_d_v && d_v_at.x >= 0)
-            CAT(DATA, _add_row)(gate * x, write_row(d_v, chunk, head), c, VALUE_DIM, ADD_V);
-        if (HAS_d_w && d_w_at.x >= 0)
-            CAT(OUT, _add_row)
+        if (is_given(d_v))
+            CAT(DATA, _put_row)(gate * x, write_row(d_v, chunk, head), c, VALUE_DIM, ADD_V);
+        if (is_given(d_w))
+            CAT(OUT, _put_row)
         (x * data_row(write_row(v, chunk, head), c, VALUE_DIM), write_row(d_w, chunk, head), c, VALUE_DIM, ADD_W);
     }
 }

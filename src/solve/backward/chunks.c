@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { FLOAT = 4, WALKS = 2 };
+enum { FLOAT = 4 };
 
 struct chunk_backward_tiles {
     int chunk, group, block_k, block_v;
