@@ -12,6 +12,7 @@
  * them back to the operands. matrix_backward multiplies on a matrix engine. */
 #include "solve/around.h"
 #include "solve/backward/gradients.h"
+#include "solve/backward/walks.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -39,11 +40,6 @@ static const struct parameter parameters[] = {
     PARAMETERS_END,
 };
 
-static int is_packed(const struct problem *problem)
-{
-    return (problem->desc.flags & CLATTN_CU_SEQLENS) != 0;
-}
-
 /* The engine that multiplies the tiles of chunk_gradients; NULL: multiply-adds do. */
 static const struct engine *engine_for(const struct solver *solver, const struct device_facts *facts)
 {
@@ -63,113 +59,6 @@ static int applies(const struct solver *solver, const struct device_facts *facts
     return has_engine(solver, facts, problem) && problem_is_backward(problem) && has_state_of_matrices(problem) &&
            problem_reads(problem) == 1 && !problem_normalized(problem) && !problem_reads_whole(problem) &&
            !reads_bonus(problem) && !(problem->desc.flags & CLATTN_VALUE_GATE);
-}
-
-/* ---- The rules of the walks ---------------------------------------------------------------------------------------
- */
-
-static int erases(const struct problem *problem)
-{
-    return erase_words(problem).streams > 0;
-}
-
-static int is_low_rank(const struct problem *problem)
-{
-    return problem->rule->erase == ERASE_LOW_RANK;
-}
-
-static int has_strength(const struct problem *problem)
-{
-    return problem->rule->write == WRITE_BETA;
-}
-
-/* Rules by their words, of rows to which all maps were applied. */
-#define RULE_OF(decay_, erase_, order_, write_)                                                                        \
-    {                                                                                                                  \
-        .name = "a walk of the backward pass", .decay = DECAY_##decay_,                                                \
-        .gate = DECAY_##decay_ == DECAY_NONE ? CLATTN_OPERAND_NONE : CLATTN_G, .erase = ERASE_##erase_,                \
-        .order = order_##_FIRST, .write = WRITE_##write_, .read = READ_AFTER, .default_scale = 1, .op = OP_MIXER       \
-    }
-#define RULES_OF(decay)                                                                                                \
-    RULE_OF(decay, NONE, DECAY, VALUE), RULE_OF(decay, NONE, DECAY, BETA), RULE_OF(decay, KEY, DECAY, VALUE),          \
-        RULE_OF(decay, KEY, DECAY, BETA), RULE_OF(decay, OPERAND, DECAY, VALUE), RULE_OF(decay, OPERAND, DECAY, BETA), \
-        RULE_OF(decay, OPERAND, ERASE, BETA), RULE_OF(decay, LOW_RANK, ERASE, VALUE)
-static const struct rule rules[] = {RULES_OF(NONE), RULES_OF(SCALAR), RULES_OF(CHANNEL)};
-
-static const struct rule *rule_of(enum decay decay, enum erase erase, enum order order, enum write write)
-{
-    size_t i = 0;
-
-    while (i + 1 < sizeof rules / sizeof *rules &&
-           (rules[i].decay != decay || rules[i].erase != erase || rules[i].order != order || rules[i].write != write))
-        i++;
-    return &rules[i];
-}
-
-/* The rule of the walk down. What a rule makes of its keys and values is in the rows. */
-static const struct rule *rule_down(const struct problem *problem)
-{
-    const enum erase erase = problem->rule->erase == ERASE_GATED ? ERASE_OPERAND : problem->rule->erase;
-    const enum order order = erases(problem) ? problem->rule->order : DECAY_FIRST;
-
-    return rule_of(problem_decay(problem), erase, order, has_strength(problem) ? WRITE_BETA : WRITE_VALUE);
-}
-
-static const struct rule *rule_up(const struct problem *problem)
-{
-    const enum erase erase = erases(problem) ? ERASE_LOW_RANK : ERASE_NONE;
-
-    return rule_of(problem_decay(problem), erase, erases(problem) ? ERASE_FIRST : DECAY_FIRST, WRITE_VALUE);
-}
-
-/* The longest sequence with padding; of packed sequences all of them together. */
-static int64_t most_rows(const struct problem *problem, int chunk)
-{
-    const struct extent most = problem_most(problem);
-
-    return (problem_rows(problem) / chunk + (is_packed(problem) ? most.sequences : 1)) * chunk;
-}
-
-static void add_operand(struct problem *walk, clattn_operand_id id, clattn_dtype type)
-{
-    if (id == NO_OPERAND)
-        return;
-    walk->types[id] = type;
-    walk->operands[walk->operand_count++].id = id;
-}
-
-/* A walk as a problem of its own: the forward pass of a rule, without maps, with f32 gates, states and outputs. */
-static struct problem walk_problem(const struct problem *problem, const struct rule *rule, int chunk, uint64_t flags,
-                                   double scale)
-{
-    const clattn_plan_desc *outer = &problem->desc;
-    const int64_t heads = problem_work_heads(problem);
-    struct problem walk = {.rule = rule, .has_gates = rule->gate != NO_OPERAND};
-
-    walk.desc = (clattn_plan_desc){.rule = outer->rule, .dtype = outer->dtype, .gate_dtype = CLATTN_F32};
-    walk.desc.flags =
-        flags | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK | (outer->flags & CLATTN_CU_SEQLENS);
-    walk.desc.batch = outer->batch;
-    walk.desc.seq_len = most_rows(problem, chunk);
-    walk.desc.sequences = outer->sequences;
-    walk.desc.heads = walk.desc.qk_heads = walk.desc.kv_heads = heads;
-    walk.desc.key_dim = outer->key_dim;
-    walk.desc.value_dim = outer->value_dim;
-    walk.desc.steps = walk.desc.layers = 1;
-    walk.desc.scale = scale;
-    walk.desc.state_every = chunk;
-    walk.states_in_order = 1;
-    for (int id = 0; id < OPERAND_COUNT; id++)
-        walk.types[id] = CLATTN_F32;
-    add_operand(&walk, CLATTN_Q, outer->dtype);
-    add_operand(&walk, CLATTN_K, outer->dtype);
-    add_operand(&walk, CLATTN_V, outer->dtype);
-    add_operand(&walk, CLATTN_O, CLATTN_F32);
-    add_operand(&walk, rule->gate, CLATTN_F32);
-    add_operand(&walk, write_operand(rule->write)->id, CLATTN_F32);
-    add_operand(&walk, erase_operands(rule->erase)[0].id, outer->dtype);
-    add_operand(&walk, erase_operands(rule->erase)[1].id, outer->dtype);
-    return walk;
 }
 
 /* ---- Tiles and kernels --------------------------------------------------------------------------------------------
@@ -320,7 +209,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     static const enum embedded_file files[KERNELS] = {FILE_pad_cuts,        FILE_pad_rows,   FILE_pad_states,
                                                       FILE_chunk_gradients, FILE_pad_states, FILE_close_values};
     /* Nothing reads the walk down of a rule that does not erase. Kernels of matrix engines write outputs all the same. */
-    const uint64_t unread = !erases(problem) && facts->engine == NULL ? CLATTN_NONCAUSAL : 0;
+    const int is_read = erases(problem) || facts->engine != NULL;
     struct chunk_backward_shape *s = shape;
     struct kernel_step counted = {0};
     struct chunk_backward_tiles others; /* of kernels without products: on a CPU an engine is emulated in these alone */
@@ -342,8 +231,8 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     s->steps[KERNEL_GRADIENTS] = gradients_step(engine_for(solver, facts), problem, &s->tiles, s->pitch);
     s->rows = gradient_step(FILE_backward_rows, problem, &row, s->tiles.chunk);
     s->sums = gradient_step(FILE_backward_sums, problem, &row, s->tiles.chunk);
-    s->down = walk_problem(problem, rule_down(problem), s->tiles.chunk, unread, 1);
-    s->up = walk_problem(problem, rule_up(problem), s->tiles.chunk, CLATTN_REVERSED, problem->desc.scale);
+    s->down = walk_down_problem(problem, s->tiles.chunk, is_read);
+    s->up = walk_up_problem(problem, s->tiles.chunk);
     TRY(step_fits(&s->rows, facts->device));
     return step_fits(&s->steps[KERNEL_GRADIENTS], facts->device);
 }
@@ -357,167 +246,13 @@ static struct reach reach(const struct problem *problem, const void *shape)
 /* ---- Recipe -------------------------------------------------------------------------------------------------------
  */
 
-/* What the steps of a recipe have in common. */
-struct walks {
-    struct builder *b;
-    const struct problem *problem;
-    const struct chunk_backward_shape *s;
-    ir_expression slots, rows; /* chunks of all sequences; rows of one, or of all that are packed */
-    int64_t most_slots;
-};
-
-static struct walks walks_of(struct builder *b, const struct problem *problem, const struct chunk_backward_shape *s)
-{
-    const int chunk = s->tiles.chunk, packed = is_packed(problem);
-    const ir_expression of_one =
-        build_binary(b, IR_ADD, build_binary(b, IR_DIVIDE, build_rows(b), build_constant(b, chunk)),
-                     packed ? build_length(b, IR_SEQUENCES) : build_constant(b, 1));
-    const int64_t sequences = packed ? 1 : problem_most(problem).batch;
-
-    return (struct walks){.b = b,
-                          .problem = problem,
-                          .s = s,
-                          .slots = packed ? of_one : build_binary(b, IR_MULTIPLY, build_length(b, IR_BATCH), of_one),
-                          .rows = build_times(b, of_one, chunk),
-                          .most_slots = sequences * most_rows(problem, chunk) / chunk};
-}
-
-/* Rows of that many numbers for each head, [row][head][width], with a chunk of zeros after the last. */
-static int add_rows(const struct walks *w, const char *name, clattn_dtype type, int64_t width, int wanted)
-{
-    const int64_t heads = problem_work_heads(w->problem);
-    const ir_expression strides[3] = {build_times(w->b, w->rows, heads * width), build_constant(w->b, heads * width),
-                                      build_constant(w->b, width)};
-    int rows = IR_NONE;
-
-    if (wanted)
-        rows = build_scratch_of(w->b, name, type, (w->most_slots + 1) * w->s->tiles.chunk * heads * width, strides);
-    build_bind(w->b, name, rows);
-    return rows;
-}
-
-/* States, [slot or sequence][head][V][K], of which so many are for a sequence. */
-static int add_state_rows(const struct walks *w, const char *name, int64_t count, ir_expression of_one, int wanted)
-{
-    const clattn_plan_desc *desc = &w->problem->desc;
-    const int64_t heads = problem_work_heads(w->problem), state = desc->key_dim * desc->value_dim;
-    const ir_expression strides[3] = {build_times(w->b, of_one, heads * state), build_constant(w->b, heads * state),
-                                      build_constant(w->b, state)};
-    int states = IR_NONE;
-
-    if (wanted)
-        states = build_scratch_of(w->b, name, CLATTN_F32, count * heads * state, strides);
-    build_bind(w->b, name, states);
-    return states;
-}
-
-/* The rows of a tensor that are so many rows later; reversed: from the last to the first. */
-static int rows_from(const struct walks *w, int tensor, int later, int reversed)
-{
-    struct builder *b = w->b;
-    struct ir_tensor slice = {.home = IR_SLICE,
-                              .base = tensor,
-                              .tokens = build_constant(b, later),
-                              .heads = IR_NONE,
-                              .elements = IR_NONE,
-                              .strides = {IR_NONE, IR_NONE, IR_NONE}};
-
-    if (tensor == IR_NONE || b->ir->failed)
-        return IR_NONE;
-    slice.element = b->ir->tensors[tensor].element;
-    if (reversed) {
-        const ir_expression *of = b->ir->tensors[tensor].strides;
-        slice.tokens = build_binary(b, IR_ADD, w->rows, build_constant(b, later - 1));
-        slice.strides[0] = of[0];
-        slice.strides[1] = build_times(b, of[1], -1);
-        slice.strides[2] = of[2];
-    }
-    return ir_tensor(b->ir, &slice);
-}
-
-struct binding {
-    const char *name;
-    int tensor;
-};
-
-/* Adds the first solver that can compute a walk, with these tensors and no others. */
-static clattn_status add_walk(const struct walks *w, const struct problem *walk, const struct binding *bindings,
-                              size_t count)
-{
-    static const char *const absent[] = {"gv",       "u",     "bias", "a_log", "slots", "position",
-                                         "accepted", "decay", "m",    "den",   "e",     "p"};
-    struct builder *b = w->b;
-    const ir_expression lengths[IR_LENGTHS] = {IR_NONE, w->rows, IR_NONE, IR_NONE, IR_NONE};
-    const int names = b->name_count;
-    clattn_status status;
-
-    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
-        build_bind(b, absent[i], IR_NONE);
-    for (size_t i = 0; i < count; i++)
-        build_bind(b, bindings[i].name, bindings[i].tensor);
-    b->lengths = lengths;
-    status = build_problem(b, walk);
-    b->lengths = NULL;
-    b->name_count = names;
-    return status;
-}
-
-static clattn_status walk_down(const struct walks *w, int cuts)
-{
-    struct builder *b = w->b;
-    const struct problem *problem = w->problem;
-    const int key = problem->rule->erase == ERASE_KEY, erase = erases(problem);
-    const int own = key ? IR_NONE : build_bound(b, problem->rule->order == ERASE_FIRST ? "rows_f" : "rows_p");
-    const struct binding bindings[] = {
-        {"q", erase ? rows_from(w, build_bound(b, "rows_f"), 1, 0) : build_bound(b, "rows_k")},
-        {"k", build_bound(b, "rows_k")},
-        {"v", build_bound(b, "rows_x")},
-        {"g", build_bound(b, "logs")},
-        {"beta", build_bound(b, "strengths")},
-        {"p", own},
-        {"e", is_low_rank(problem) ? build_bound(b, "rows_n") : IR_NONE},
-        {"o", build_bound(b, "read")},
-        {"cu", cuts},
-        {"initial", build_bound(b, "begins")},
-        {"final", IR_NONE},
-        {"snapshots", build_bound(b, "down")},
-    };
-
-    return add_walk(w, &w->s->down, bindings, sizeof bindings / sizeof *bindings);
-}
-
-/* The walk up, read by the rows and leaving what they read. */
-static clattn_status walk_up(const struct walks *w, int cuts, const char *readers, const char *out, int with_states)
-{
-    struct builder *b = w->b;
-    struct problem up = w->s->up;
-    const struct binding bindings[] = {
-        {"q", rows_from(w, build_bound(b, readers), 0, 1)},
-        {"k", rows_from(w, build_bound(b, "rows_q"), 0, 1)},
-        {"v", rows_from(w, build_bound(b, "rows_d"), 0, 1)},
-        {"g", rows_from(w, build_bound(b, "logs"), 1, 1)},
-        {"beta", IR_NONE},
-        {"p", rows_from(w, build_bound(b, "rows_n"), 1, 1)},
-        {"e", rows_from(w, build_bound(b, "rows_f"), 1, 1)},
-        {"o", rows_from(w, build_bound(b, out), 0, 1)},
-        {"cu", cuts},
-        {"initial", build_bound(b, "ends")},
-        {"final", with_states ? build_bound(b, "ended") : IR_NONE},
-        {"snapshots", with_states ? build_bound(b, "up") : IR_NONE},
-    };
-
-    if (!with_states)
-        up.desc.state_every = 0;
-    return add_walk(w, &up, bindings, sizeof bindings / sizeof *bindings);
-}
-
 static int has_gradient(struct builder *b, clattn_operand_id id)
 {
     return build_operand(b, gradient_of(id)) != IR_NONE;
 }
 
 /* All that the steps leave for each other. */
-static void add_scratch(const struct walks *w)
+static void add_scratch(const struct walks *w, const struct chunk_backward_shape *s)
 {
     struct builder *b = w->b;
     const struct problem *problem = w->problem;
@@ -525,7 +260,7 @@ static void add_scratch(const struct walks *w)
     const struct extent most = problem_most(problem);
     const enum decay decay = problem_decay(problem);
     const int64_t K = desc->key_dim, V = desc->value_dim, sequences = is_packed(problem) ? most.sequences : most.batch;
-    const ir_expression chunks = build_binary(b, IR_DIVIDE, w->rows, build_constant(b, w->s->tiles.chunk));
+    const ir_expression chunks = build_binary(b, IR_DIVIDE, w->rows, build_constant(b, w->chunk));
     const ir_expression one = build_constant(b, 1);
     const int erase = erases(problem), low = is_low_rank(problem);
     const int own = erase && problem->rule->erase != ERASE_KEY && problem->rule->order == DECAY_FIRST;
@@ -539,12 +274,12 @@ static void add_scratch(const struct walks *w)
     add_rows(w, "rows_n", desc->dtype, K, erase);
     add_rows(w, "logs", CLATTN_F32, decay == DECAY_CHANNEL ? K : 1, decay != DECAY_NONE);
     add_rows(w, "strengths", CLATTN_F32, 1, has_strength(problem));
-    add_rows(w, "read", CLATTN_F32, V, erase || !(w->s->down.desc.flags & CLATTN_NONCAUSAL));
+    add_rows(w, "read", CLATTN_F32, V, erase || !(w->down->desc.flags & CLATTN_NONCAUSAL));
     add_rows(w, "written", CLATTN_F32, V, 1);
     add_rows(w, "low", CLATTN_F32, V, low);
-    add_rows(w, "parts", CLATTN_F32, (int64_t)w->s->streams * w->s->pitch, 1);
-    add_rows(w, "shares", CLATTN_F32, w->s->shares, w->s->shares > 0);
-    build_bind(b, "totals", build_scratch(b, "totals", CLATTN_F32, problem_work_heads(problem) * w->s->shares));
+    add_rows(w, "parts", CLATTN_F32, (int64_t)s->streams * s->pitch, 1);
+    add_rows(w, "shares", CLATTN_F32, s->shares, s->shares > 0);
+    build_bind(b, "totals", build_scratch(b, "totals", CLATTN_F32, problem_work_heads(problem) * s->shares));
     add_state_rows(w, "begins", sequences, one, build_bound(b, "initial") != IR_NONE);
     add_state_rows(w, "ends", sequences, one, has_gradient(b, CLATTN_STATE_OUT));
     add_state_rows(w, "ended", sequences, one, has_gradient(b, CLATTN_STATE_IN));
@@ -555,7 +290,7 @@ static void add_scratch(const struct walks *w)
 static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
 {
     const struct chunk_backward_shape *s = shape;
-    const struct walks w = walks_of(b, problem, s);
+    const struct walks w = walks_of(b, problem, s->tiles.chunk, &s->down, &s->up);
     const int64_t heads = problem_work_heads(problem), sequences = problem_most(problem).sequences;
     const struct grid3 chunks = {w.slots, heads, 1},
                        with_zeros = {build_binary(b, IR_ADD, w.slots, build_constant(b, 1)), heads, 1},
@@ -563,7 +298,7 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     int cuts = IR_NONE;
 
     bind_gradients(b, problem);
-    add_scratch(&w);
+    add_scratch(&w, s);
     build_number(b, "span", w.rows);
     build_number(b, "first_row", build_constant(b, 0));
     if (is_packed(problem)) {
