@@ -58,8 +58,9 @@ typedef struct clattn_mpi_plan clattn_mpi_plan;
 
 /* Collective. A plan for the whole problem: batch, seq_len, heads and so on are those of all ranks together. Besides
  * what clattn_plan_create refuses, these are UNSUPPORTED:
- * tokens   path_attn, deltaformer, lact; a cache (kv_len), attn, state_indices and states on the way; states other than
- *          f32; the backward pass; in lists noncausal with a window, and noncausal alibi_attn
+ * tokens   path_attn, deltaformer, mesa_net, the rules with levels and the learners; a cache (kv_len), attn,
+ *          state_indices and states on the way; states other than f32; the backward pass; in lists noncausal with a
+ *          window, and noncausal alibi_attn
  * heads    retention, lightning_attn and alibi_attn, whose decays follow from a head's number among all; tiled heads
  * batch    packed sequences, state_indices
  */

@@ -17,6 +17,12 @@ static int is_list(clattn_rule rule)
            rule == CLATTN_PATH_ATTN || rule == CLATTN_DELTAFORMER;
 }
 
+/* Operations on each token by itself. */
+static int is_piece(clattn_rule rule)
+{
+    return rule == CLATTN_RMS_NORM || rule == CLATTN_GATES || rule == CLATTN_ROPE || rule == CLATTN_FEATURES;
+}
+
 /* Whether the problem has the operand. */
 static int has_operand(const clattn_plan_desc *desc, clattn_operand_id id)
 {
@@ -30,14 +36,44 @@ static int64_t at_least_one(int64_t x)
     return x > 0 ? x : 1;
 }
 
+static enum exchange exchange_of(const clattn_plan_desc *desc)
+{
+    clattn_plan_desc summary, full;
+
+    summary = (clattn_plan_desc){.rule = desc->rule,
+                                 .flags = CLATTN_SUMMARY,
+                                 .seq_len = 1,
+                                 .heads = 1,
+                                 .key_dim = desc->key_dim,
+                                 .value_dim = desc->value_dim}; /* which rules of a state take, and no others */
+    if (is_list(desc->rule))
+        return EXCHANGE_KEYS;
+    if (desc->rule == CLATTN_SHORT_CONV)
+        return EXCHANGE_INPUTS;
+    return clattn_plan_desc_complete(&full, &summary, NULL, NULL) == CLATTN_SUCCESS ? EXCHANGE_STATES
+                                                                                    : EXCHANGE_NOTHING;
+}
+
 /* ---- What is refused ---------------------------------------------------------------------------------------------- */
+
+/* Rules whose tokens depend on those of other ranks in a way that no exchange here covers. */
+static const char *refusal_of_rule(const clattn_plan_desc *desc)
+{
+    if (desc->rule == CLATTN_PATH_ATTN)
+        return "the tokens between a key and a query change the key";
+    if (desc->rule == CLATTN_DELTAFORMER)
+        return "what a token writes depends on what all tokens before it wrote";
+    return exchange_of(desc) == EXCHANGE_NOTHING && !is_piece(desc->rule)
+               ? "there is no summary of what tokens do to its state"
+               : NULL;
+}
 
 static const char *refusal_of_tokens(const clattn_plan_desc *desc)
 {
     clattn_operand_info state;
 
-    if (desc->rule == CLATTN_PATH_ATTN || desc->rule == CLATTN_DELTAFORMER || desc->rule == CLATTN_LACT)
-        return "the rule";
+    if (refusal_of_rule(desc) != NULL)
+        return refusal_of_rule(desc);
     if (desc->pass == CLATTN_PASS_BACKWARD)
         return "the backward pass";
     if (desc->kv_len != 0)
@@ -82,29 +118,11 @@ static clattn_status check_split(clattn_mpi_plan *plan)
     if (refusal == NULL)
         return CLATTN_SUCCESS;
     clattn_rule_describe(plan->whole.rule, &rule);
-    return note_failure(plan->context, CLATTN_UNSUPPORTED, "%s cut by %s: not with %s", rule.name, names[plan->split],
-                        refusal);
+    return note_failure(plan->context, CLATTN_UNSUPPORTED, "%s cut by %s is not supported: %s", rule.name,
+                        names[plan->split], refusal);
 }
 
 /* ---- Descs -------------------------------------------------------------------------------------------------------- */
-
-static enum exchange exchange_of(const clattn_plan_desc *desc)
-{
-    clattn_plan_desc summary, full;
-
-    summary = (clattn_plan_desc){.rule = desc->rule,
-                                 .flags = CLATTN_SUMMARY,
-                                 .seq_len = 1,
-                                 .heads = 1,
-                                 .key_dim = desc->key_dim,
-                                 .value_dim = desc->value_dim}; /* which rules of a state take, and no others */
-    if (is_list(desc->rule))
-        return EXCHANGE_KEYS;
-    if (desc->rule == CLATTN_SHORT_CONV)
-        return EXCHANGE_INPUTS;
-    return clattn_plan_desc_complete(&full, &summary, NULL, NULL) == CLATTN_SUCCESS ? EXCHANGE_STATES
-                                                                                    : EXCHANGE_NOTHING;
-}
 
 int64_t token_unit(const clattn_mpi_plan *plan, int64_t total)
 {

@@ -295,13 +295,20 @@ static void check_tokens(clattn_rule rule)
     check(&desc, CLATTN_MPI_TOKENS, NULL, bound_of(rule), name);
 }
 
+/* Rules that are not cut by tokens. */
+static const clattn_rule uncut_rules[] = {
+    CLATTN_PATH_ATTN, CLATTN_DELTAFORMER, CLATTN_LACT,    CLATTN_LOG_LINEAR_ATTN, CLATTN_LOG_LINEAR_GATED_DELTA_RULE,
+    CLATTN_MESA_NET,  CLATTN_TTT_LINEAR,  CLATTN_TTT_MLP, CLATTN_TITANS,          CLATTN_TITANS_MLP};
+
 static int is_chosen(clattn_rule rule)
 {
     int is_named = *chosen == NULL;
 
     for (char **name = chosen; *name != NULL; name++)
         is_named |= strcmp(*name, rule_get(rule)->name) == 0;
-    return is_named && rule != CLATTN_PATH_ATTN && rule != CLATTN_DELTAFORMER && rule != CLATTN_LACT;
+    for (size_t i = 0; i < sizeof uncut_rules / sizeof *uncut_rules; i++)
+        is_named &= rule != uncut_rules[i];
+    return is_named;
 }
 
 static void check_options(void)
@@ -340,9 +347,15 @@ static void expect_refused(const clattn_plan_desc *desc, clattn_mpi_split split,
 
 static void check_refusals(void)
 {
-    clattn_plan_desc desc = desc_of(CLATTN_PATH_ATTN);
+    clattn_plan_desc desc;
 
-    expect_refused(&desc, CLATTN_MPI_TOKENS, "path_attn cut by tokens");
+    for (size_t i = 0; i < sizeof uncut_rules / sizeof *uncut_rules; i++) {
+        char named[64];
+        desc = desc_of(uncut_rules[i]);
+        desc.value_dim = desc.key_dim; /* which some of them ask for */
+        snprintf(named, sizeof named, "%s cut by tokens", rule_get(uncut_rules[i])->name);
+        expect_refused(&desc, CLATTN_MPI_TOKENS, named);
+    }
     desc = desc_of(CLATTN_RETENTION);
     expect_refused(&desc, CLATTN_MPI_HEADS, "a head's number");
     desc = desc_of(CLATTN_GLA);
