@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "threads.h"
 
+#include "answers.h"
 #include "found.h"
 #include "items.h"
 #include "device/opencl.h"
@@ -44,29 +45,12 @@ static enum threads_checks checks;
 
 /* ---- The device -------------------------------------------------------------------------------------------------- */
 
-static cl_int give(const void *what, size_t bytes, size_t size, void *value, size_t *needed)
-{
-    if (needed != NULL)
-        *needed = bytes;
-    if (value == NULL)
-        return CL_SUCCESS;
-    if (size < bytes)
-        return CL_INVALID_VALUE;
-    memcpy(value, what, bytes);
-    return CL_SUCCESS;
-}
-
-static cl_int give_text(const char *text, size_t size, void *value, size_t *needed)
-{
-    return give(text, strlen(text) + 1, size, value, needed);
-}
-
-static cl_int give_number(cl_ulong number, size_t size, void *value, size_t *needed)
+static cl_int answer_number(cl_ulong number, size_t size, void *value, size_t *needed)
 {
     cl_uint small = (cl_uint)number;
 
-    return size == sizeof small ? give(&small, sizeof small, size, value, needed)
-                                : give(&number, sizeof number, size, value, needed);
+    return size == sizeof small ? answer(&small, sizeof small, size, value, needed)
+                                : answer(&number, sizeof number, size, value, needed);
 }
 
 static cl_int CL_API_CALL get_platforms(cl_uint count, cl_platform_id *platforms, cl_uint *found_platforms)
@@ -82,7 +66,7 @@ static cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform
                                             size_t *needed)
 {
     (void)platform, (void)what;
-    return give_text("work-items one by one", size, value, needed);
+    return answer_text("work-items one by one", size, value, needed);
 }
 
 static cl_int CL_API_CALL get_devices(cl_platform_id platform, cl_device_type type, cl_uint count,
@@ -103,19 +87,19 @@ static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info wh
 
     (void)device;
     switch (what) {
-    case CL_DEVICE_PLATFORM: return give(&platform, sizeof platform, size, value, needed);
+    case CL_DEVICE_PLATFORM: return answer(&platform, sizeof platform, size, value, needed);
     case CL_DEVICE_NAME:
     case CL_DEVICE_VERSION:
     case CL_DRIVER_VERSION:
-    case CL_DEVICE_VENDOR: return give_text("threads", size, value, needed);
-    case CL_DEVICE_EXTENSIONS: return give_text("", size, value, needed);
-    case CL_DEVICE_TYPE: return give_number(CL_DEVICE_TYPE_GPU, size, value, needed);
-    case CL_DEVICE_COMPILER_AVAILABLE: return give_number(1, size, value, needed);
-    case CL_DEVICE_MAX_COMPUTE_UNITS: return give_number(4, size, value, needed);
-    case CL_DEVICE_MAX_WORK_GROUP_SIZE: return give_number(MOST_LANES, size, value, needed);
-    case CL_DEVICE_LOCAL_MEM_SIZE: return give_number(48 << 10, size, value, needed);
+    case CL_DEVICE_VENDOR: return answer_text("threads", size, value, needed);
+    case CL_DEVICE_EXTENSIONS: return answer_text("", size, value, needed);
+    case CL_DEVICE_TYPE: return answer_number(CL_DEVICE_TYPE_GPU, size, value, needed);
+    case CL_DEVICE_COMPILER_AVAILABLE: return answer_number(1, size, value, needed);
+    case CL_DEVICE_MAX_COMPUTE_UNITS: return answer_number(4, size, value, needed);
+    case CL_DEVICE_MAX_WORK_GROUP_SIZE: return answer_number(MOST_LANES, size, value, needed);
+    case CL_DEVICE_LOCAL_MEM_SIZE: return answer_number(48 << 10, size, value, needed);
     case CL_DEVICE_GLOBAL_MEM_SIZE:
-    case CL_DEVICE_MAX_MEM_ALLOC_SIZE: return give_number(1 << 30, size, value, needed);
+    case CL_DEVICE_MAX_MEM_ALLOC_SIZE: return answer_number(1 << 30, size, value, needed);
     }
     return CL_INVALID_VALUE;
 }
@@ -142,7 +126,7 @@ static cl_int CL_API_CALL get_context_info(cl_context context, cl_context_info w
     const cl_device_id device = (cl_device_id)(void *)&place;
 
     (void)context;
-    return what == CL_CONTEXT_DEVICES ? give(&device, sizeof device, size, value, needed) : CL_INVALID_VALUE;
+    return what == CL_CONTEXT_DEVICES ? answer(&device, sizeof device, size, value, needed) : CL_INVALID_VALUE;
 }
 
 static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id device,
@@ -166,8 +150,8 @@ static cl_int CL_API_CALL get_queue_info(cl_command_queue queue, cl_command_queu
     const cl_command_queue_properties properties = 0;
 
     (void)queue;
-    return what == CL_QUEUE_CONTEXT ? give(&context, sizeof context, size, value, needed)
-                                    : give(&properties, sizeof properties, size, value, needed);
+    return what == CL_QUEUE_CONTEXT ? answer(&context, sizeof context, size, value, needed)
+                                    : answer(&properties, sizeof properties, size, value, needed);
 }
 
 /* ---- Buffers ----------------------------------------------------------------------------------------------------- */
@@ -231,8 +215,8 @@ static cl_int CL_API_CALL get_buffer_info(cl_mem memory, cl_mem_info what, size_
     const cl_context context = (cl_context)(void *)&place;
 
     if (what == CL_MEM_CONTEXT)
-        return give(&context, sizeof context, size, value, needed);
-    return what == CL_MEM_SIZE ? give(&buffer_of(memory)->memory.bytes, sizeof(size_t), size, value, needed)
+        return answer(&context, sizeof context, size, value, needed);
+    return what == CL_MEM_SIZE ? answer(&buffer_of(memory)->memory.bytes, sizeof(size_t), size, value, needed)
                                : CL_INVALID_VALUE;
 }
 
@@ -551,7 +535,7 @@ static cl_int CL_API_CALL get_build_info(cl_program program, cl_device_id device
     const char *log = ((struct program *)(void *)program)->log;
 
     (void)device, (void)what;
-    return give_text(log != NULL ? log : "", size, value, needed);
+    return answer_text(log != NULL ? log : "", size, value, needed);
 }
 
 static cl_int CL_API_CALL release_program(cl_program handle)
@@ -618,7 +602,7 @@ static cl_int CL_API_CALL get_group_info(cl_kernel kernel, cl_device_id device, 
     const size_t most = MOST_LANES;
 
     (void)kernel, (void)device;
-    return what == CL_KERNEL_WORK_GROUP_SIZE ? give(&most, sizeof most, size, value, needed) : CL_INVALID_VALUE;
+    return what == CL_KERNEL_WORK_GROUP_SIZE ? answer(&most, sizeof most, size, value, needed) : CL_INVALID_VALUE;
 }
 
 static cl_int CL_API_CALL release_kernel(cl_kernel handle)
