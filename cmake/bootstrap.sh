@@ -9,7 +9,8 @@
 #   --deps-only    only install packages
 #   --no-deps      install nothing
 #   --test-tools   also install what some tests use and are skipped without: a second OpenCL implementation, Oclgrind,
-#                  offline compilers for AMD, Intel and NVIDIA, clang with sanitizers, clang-format; LLVM's tools, by which
+#                  offline compilers for AMD, Intel and NVIDIA, what links and prints AMD's, clang with sanitizers,
+#                  clang-format; LLVM's tools, by which
 #                  PoCL compiles tests' kernels in less time; for other systems
 #                  mingw-w64, wine, a gcc for aarch64, qemu, and in build-tools cJSON's source and zig; lintian and
 #                  shells; in build-tools Intel's OpenCL for CPUs, 800 MB under Intel's licence (Debian, Ubuntu)
@@ -112,7 +113,7 @@ install_packages() {
             # a machine that loses power here is set up anew
             # shellcheck disable=SC2046 # words
             apt -o Dpkg::Options::=--force-unsafe-io install --no-install-recommends $(apt_known g++ git clang libclang-rt-dev clang-format-14 \
-                mesa-opencl-icd libclblast1 libmimalloc2.0 oclgrind intel-opencl-icd clang-19 llvm-15 abigail-tools gcc-mingw-w64-x86-64-win32 wine wine64 \
+                mesa-opencl-icd libclblast1 libmimalloc2.0 oclgrind intel-opencl-icd clang-19 lld-19 llvm-19 llvm-15 abigail-tools gcc-mingw-w64-x86-64-win32 wine wine64 \
                 gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user lintian dpkg-dev man-db zsh fish \
                 libopenmpi-dev openmpi-bin \
                 python3-numpy python3-torch python3-pyopencl python3-pytest python3-setuptools python3-wheel locales)

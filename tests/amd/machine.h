@@ -28,6 +28,8 @@ struct launch {
     const void *packet;                /* the dispatch packet, 64 bytes as HSA lays them out */
     uint32_t dimensions, groups[3], local[3];
     int reverse; /* the waves of a group run in reverse order */
+    /* NULL; else *line is the text of the memory access that runs, for handlers of signals. */
+    const char *volatile *line;
 };
 
 /* 0, or another value and, in error, what is wrong with which instruction. */
