@@ -6,7 +6,8 @@
     y, state = layer(x, output_final_state=True)              # a prompt
     y, state = layer(token, state, output_final_state=True)   # and a token
 
-The layers and the names of their weights are those of `clattn layer`; see clattn_layer.h. They have no backward pass."""
+The layers and the names of their weights are those of `clattn layer`; see clattn_layer.h. Of PyTorch's tensors that
+require gradients, x, states and weights, gradients are computed by the layers that `with_backward` names."""
 
 import ctypes
 import threading
@@ -16,7 +17,8 @@ from . import _arrays
 from ._opencl import Buffer, Queue
 from ._plan import context_of, Handle
 
-_INITIAL, _FINAL = (c.enums["clattn_layer_flags"][f"LAYER_{name}"] for name in ("INITIAL_STATE", "FINAL_STATE"))
+_INITIAL, _FINAL, BACKWARD = (c.enums["clattn_layer_flags"][f"LAYER_{name}"]
+                              for name in ("INITIAL_STATE", "FINAL_STATE", "BACKWARD"))
 _WEIGHT, _INPUT, _OUTPUT = (c.enums["clattn_layer_role"][f"LAYER_{name}"] for name in ("WEIGHT", "INPUT", "OUTPUT"))
 _SIZES = tuple(name for name, _ in c.LayerDesc._fields_ if name not in ("layer", "dtype", "flags", "batch", "seq_len"))
 _MUON = {value["word"]: value["value"] for value in c.options["muon"]["values"]}
@@ -59,6 +61,9 @@ def weights(name):
     return {part.name.decode(): shape(part) for part in _parts(desc) if part.role == _WEIGHT}
 
 
+with_backward = tuple(name for name in names if any(_parts(c.LayerDesc(layer=_numbers[name], flags=BACKWARD))))
+
+
 class _Operands:
     """Names, dims and types of what a call reads and writes besides the weights."""
 
@@ -67,6 +72,11 @@ class _Operands:
                 for part in _parts(desc) if part.role != _WEIGHT]
         self.inputs = {name: (dims, dtype, whole) for name, dims, dtype, role, whole in rows if role == _INPUT}
         self.outputs = {name: (dims, dtype) for name, dims, dtype, role, _ in rows if role == _OUTPUT}
+
+
+def _changes(tensors):
+    """What differs after a change in place of one of PyTorch's tensors."""
+    return [x._version for x in tensors if _arrays.is_tensor(x) and not x.is_inference()]
 
 
 def _state_names(desc):
@@ -81,7 +91,8 @@ def _state_names(desc):
 
 class Layer:
     """A layer with its weights. tensors: {name: array} of the host, of which those that begin with prefix are the
-    layer's. dtype: "float32", "float16" or "bfloat16", the type of x, y and matrices; that of the first matrix by default.
+    layer's; PyTorch's are read again after a change in place, as an optimizer's step is. dtype: "float32", "float16" or
+    "bfloat16", the type of x, y and matrices; that of the first matrix by default.
     seq_len: most tokens that calls will have, if that is known. Sizes that the shapes of the weights leave open are
     keywords: heads, key_dim, … device: as of clattn's functions, "reference" too."""
 
@@ -119,15 +130,22 @@ class Layer:
             log.check(status)
 
     def _read(self, tensors, prefix):
-        wanted = weights(self.name)
-        self._arrays = [_arrays.Array(prefix + name, tensors[prefix + name]) for name in wanted if prefix + name in tensors]
+        self._given = {name: tensors[prefix + name] for name in weights(self.name) if prefix + name in tensors}
+        self._prefix, self._changes = prefix, _changes(self._given.values())
+        self._arrays = [_arrays.Array(prefix + name, x) for name, x in self._given.items()]
         self._tensors = (c.LayerTensor * len(self._arrays))()
-        for tensor, array in zip(self._tensors, self._arrays):
+        for tensor, name, array in zip(self._tensors, self._given, self._arrays):
             if array.type is None or len(array.shape) > 4:
                 raise TypeError(f"{array.name} is of type {array.type_name}; taken are {', '.join(_arrays.types)}")
-            tensor.name, tensor.dtype, tensor.rank = array.name[len(prefix):].encode(), array.type, len(array.shape)
+            tensor.name, tensor.dtype, tensor.rank = name.encode(), array.type, len(array.shape)
             tensor.data = array.pointer
             tensor.dims[:tensor.rank] = array.shape
+
+    def _read_again(self):
+        """The weights, if they were changed in place since they were read."""
+        if self._changes != _changes(self._given.values()):
+            self._read({self._prefix + name: x for name, x in self._given.items()}, self._prefix)
+            self._packed.clear()
 
     # ---- Weights ----
 
@@ -158,19 +176,44 @@ class Layer:
 
     def __call__(self, x, state=None, output_final_state=False):
         """y, or (y, state): {name: array}, which a later call may begin with. x: [B, T, C]."""
-        given = {"x": _arrays.array("x", x)} | {name: _arrays.array(name, array) for name, array in (state or {}).items()}
+        values = {"x": x} | (state or {})
+        flags = (0 if state is None else _INITIAL) | (_FINAL if output_final_state else 0)
+        if _arrays.is_tensor(x) and _arrays.wants_gradients((*values.values(), *self._given.values())):
+            from ._torch import differentiable_layer
+            made = differentiable_layer(self, values, self._given, flags)
+        else:
+            made = self.compute(values, flags)
+        if not output_final_state:
+            return made["y"]
+        counted = {name: self._position(x, (state or {}).get(name)) for name in self._counters}
+        return made["y"], {name: made[written] for name, written in self._states.items()} | counted
+
+    def compute(self, values, flags):
+        """{name: array} of the outputs of a call, of the backward pass if flags, those of clattn_layer_desc, have BACKWARD.
+        values: the inputs."""
+        given, like = {name: _arrays.array(name, x) for name, x in values.items()}, values["x"]
         if len(given["x"].shape) != 3:
             raise ValueError(f"{self.name}: x has shape {list(given['x'].shape)}; it is [B,T,C]")
         batch, tokens, _ = given["x"].shape
-        flags = (0 if state is None else _INITIAL) | (_FINAL if output_final_state else 0)
         operands = _Operands(self._of_batch(batch, flags, tokens))
         self._fit(given, operands)
         with self._lock:
-            made = (self._by_reference if self._context is None else self._on_device)(batch, tokens, flags, given, operands, x)
-        if not output_final_state:
-            return made["y"]
-        counted = {name: self._count(x, batch, given.get(name), tokens) for name in self._counters}
-        return made["y"], {name: made[written] for name, written in self._states.items()} | counted
+            self._read_again()
+            by = self._by_reference if self._context is None else self._on_device
+            return by(batch, tokens, flags, given, operands, like)
+
+    def outputs(self, flags):
+        """The names of the outputs of a call."""
+        return tuple(_Operands(self._of_batch(1, flags)).outputs)
+
+    def gradient(self, name, block):
+        """The gradient of a weight, from d_weights of a backward pass."""
+        shape = self._arrays[list(self._given).index(name)].shape
+        made, block = _arrays.Empty(block, name, shape, c.F32), _arrays.Array("d_weights", block)
+        self._check(c.library.clattn_layer_unpack_sized(
+            ctypes.byref(self._desc), _DESC, ctypes.c_void_p(block.pointer), name.encode(), ctypes.c_void_p(made.pointer),
+            self._log.callback, None))
+        return made.data
 
     def _fit(self, given, operands):
         """Every input is there, with its shape and type."""
@@ -185,11 +228,12 @@ class Layer:
             if array.shape != dims or array.type_name != expected:
                 raise ValueError(f"{self.name}: {name} is {array.type_name} {list(array.shape)}, not {expected} {list(dims)}")
 
-    def _count(self, like, batch, counter, tokens):
+    def _position(self, x, before):
         """The position after the tokens of a call."""
-        if counter is not None:
-            return counter.data + tokens
-        return _arrays.integers(like, [tokens] * batch)
+        batch, tokens, _ = x.shape
+        if before is not None:
+            return _arrays.array("position", before).data + tokens
+        return _arrays.integers(x, [tokens] * batch)
 
     def _call(self, tokens, operands):
         """A call of LayerOperands, which live as long as it does."""

@@ -450,7 +450,7 @@ def tensors_of(name):
     def tensor(row):
         kind = {"F32": np.float32, "BF16": np.uint16}[row["dtype"]]
         x = np.frombuffer(data[8 + size:], kind, int(np.prod(row["shape"])), row["data_offsets"][0]).reshape(row["shape"])
-        return x if kind is np.float32 else (x.astype(np.uint32) << 16).view(np.float32)
+        return x.copy() if kind is np.float32 else (x.astype(np.uint32) << 16).view(np.float32)
 
     return {name: tensor(row) for name, row in json.loads(data[8:8 + size]).items() if name != "__metadata__"}
 
@@ -474,6 +474,68 @@ def test_layers(name, device):
     close(np.concatenate((first, last), 1), y, 1e-4)
     for key, x in state.items():
         close(again[key], x, 1e-4)
+
+
+def parameters_of(name):
+    return {key: torch.from_numpy(x).requires_grad_() for key, x in tensors_of(name).items()}
+
+
+@needs_torch
+@pytest.mark.parametrize("name, device", [*((name, "reference") for name in clattn.layers.with_backward), ("retnet", None)])
+def test_gradients_of_layers(name, device):
+    """tests/data has what autograd made of the modules that the layers are named after."""
+    run, expected, tensors = tensors_of(f"{name}.run"), tensors_of(f"{name}.gradients"), parameters_of(name)
+    expected.pop("x", None)
+    layer = clattn.layers.Layer(name, tensors, device=device, **OPEN_SIZES.get(name, {}))
+    x = torch.from_numpy(run["x"]).requires_grad_()
+    y = layer(x)
+    close(y.detach(), run["y"], 1e-4)
+    y.backward(torch.from_numpy(expected.pop("d_y")))
+    close(x.grad, expected.pop("d_x"), 2e-4)
+    for key, gradient in expected.items():
+        close(tensors[key.removeprefix("d_")].grad, gradient, 2e-4)
+
+
+@needs_torch
+@pytest.mark.parametrize("name", ["retnet", "gated_deltanet"])
+def test_gradients_of_states_of_layers(name):
+    """A sequence in two pieces has the gradients of the whole, and trains to the same weights."""
+    x, gradients, trained = torch.from_numpy(tensors_of(f"{name}.run")["x"]), [], []
+    for cut in (0, 6):
+        tensors = parameters_of(name)
+        layer = clattn.layers.Layer(name, tensors, device="reference", **OPEN_SIZES.get(name, {}))
+        optimizer, state, pieces = torch.optim.SGD(tensors.values(), lr=0.5), None, []
+        for piece in (x[:, :cut], x[:, cut:]):
+            if piece.shape[1] > 0:
+                y, state = layer(piece, state, output_final_state=True)
+                pieces.append(y)
+        loss = torch.cat(pieces, 1).square().sum()
+        (loss + sum(s.square().sum() for s in state.values() if s.is_floating_point())).backward()
+        optimizer.step()
+        gradients.append({key: t.grad for key, t in tensors.items()})
+        trained.append(layer(x).detach())
+        again = clattn.layers.Layer(name, tensors, device="reference", **OPEN_SIZES.get(name, {}))
+        close(trained[-1], again(x).detach(), 1e-7)
+    for key, gradient in gradients[0].items():
+        close(gradients[1][key], gradient, 1e-4)
+    close(*trained, 1e-4)
+
+
+@needs_torch
+def test_mistakes_with_gradients_of_layers():
+    layer = clattn.layers.Layer("mamba", parameters_of("mamba"), device="reference")
+    x = torch.from_numpy(tensors_of("mamba.run")["x"])
+    with pytest.raises(ValueError, match="mamba has no backward pass.*gated_deltanet"):
+        layer(x)
+    with torch.no_grad():
+        layer(x)
+    tensors = parameters_of("gla")
+    layer = clattn.layers.Layer("gla", tensors, device="reference")
+    loss = layer(torch.from_numpy(tensors_of("gla.run")["x"])).sum()
+    with torch.no_grad():
+        tensors["q_proj.weight"].mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
 
 
 def test_mistakes_with_layers():

@@ -76,6 +76,8 @@ static void add_layers(cJSON *enums)
     add_value(values, "CLATTN_LAYER_INITIAL_STATE", CLATTN_LAYER_INITIAL_STATE);
     add_value(values, "CLATTN_LAYER_FINAL_STATE", CLATTN_LAYER_FINAL_STATE);
     add_value(values, "CLATTN_LAYER_BIASES", CLATTN_LAYER_BIASES);
+    add_value(values, "CLATTN_LAYER_BACKWARD", CLATTN_LAYER_BACKWARD);
+    add_value(values, "CLATTN_LAYER_ADDED", CLATTN_LAYER_ADDED);
 }
 
 /* Adds an enum of the table of options, once, even if several options have it. */
