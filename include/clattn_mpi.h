@@ -4,7 +4,8 @@
  *     clattn_mpi_context_create(&context, MPI_COMM_WORLD, NULL);
  *     clattn_mpi_plan_create(&plan, context, &desc, CLATTN_MPI_TOKENS);      desc: of the whole problem
  *     clattn_mpi_plan_local(plan, CLATTN_WHOLE, &first, &count);            this rank's tokens
- *     clattn_mpi_run(plan, &call);                                          operands: this rank's tokens
+ *     clattn_mpi_run(plan, &call);                                          operands: this rank's tokens, on the host
+ *     clattn_mpi_enqueue(plan, queue, &call, 0, NULL, NULL);                or in buffers
  *
  * Tokens are cut into a stretch for each rank, in the order of ranks. What a stretch does to a rule's state is affine,
  * S <- M S + N (CLATTN_SUMMARY in clattn.h): ranks compute M and N of their stretches at once, exchange them, fold those
@@ -86,6 +87,26 @@ CLATTN_API clattn_status clattn_mpi_plan_local(const clattn_mpi_plan *plan, int6
  *
  * INVALID_ARGUMENT, INVALID_OPERAND, OUT_OF_MEMORY, DEVICE_ERROR (also if MPI fails). */
 CLATTN_API clattn_status clattn_mpi_run(clattn_mpi_plan *plan, const clattn_call *call);
+
+/* Bytes of workspace that clattn_mpi_enqueue needs at the plan's maxima: this rank's plans, and states or keys of other
+ * ranks. INVALID_ARGUMENT. */
+CLATTN_API clattn_status clattn_mpi_plan_workspace_size(const clattn_mpi_plan *plan, size_t *bytes);
+
+/* Collective. The same with operands in .buffer, of the rank's own OpenCL context (clattn_mpi_context_get), and a
+ * workspace: as clattn_enqueue on a queue of that context, in order or out of order. The work waits for n_wait events;
+ * *event, which the caller releases, completes after all of it on this rank. cu_seqlens and position may be in .host.
+ *
+ * What blocks: every call until all ranks have come to it and have enqueued their work, since errors are collective. Cut
+ * by tokens, states and keys travel through the host: the call returns after the n_wait events, the summary of the
+ * rank's tokens and the exchange, and what is then left, the rule itself, is only enqueued. Events on which n_wait waits
+ * must not depend on what this thread does later. With cu_seqlens or position in .buffer they are read first. Heads,
+ * batch elements and pieces cut by tokens (but short_conv) wait for no device. On the host it allocates memory for the
+ * states or keys of all ranks.
+ *
+ * The statuses of clattn_mpi_run, and INVALID_WORKSPACE. On failure *event is NULL, and on ranks that had not failed work
+ * may still run, and write outputs and workspace. */
+CLATTN_API clattn_status clattn_mpi_enqueue(clattn_mpi_plan *plan, cl_command_queue queue, const clattn_call *call,
+                                            uint32_t n_wait, const cl_event *wait, cl_event *event);
 
 #ifdef __cplusplus
 }

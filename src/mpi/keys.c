@@ -10,7 +10,10 @@ enum { GATHERED = sizeof gathered_ids / sizeof *gathered_ids };
 struct keys {
     clattn_mpi_plan *plan;
     struct part *part;
-    void *memory[GATHERED];              /* NULL: the rule has no such operand */
+    void *memory[GATHERED]; /* NULL: the rule has no such operand */
+    size_t bytes[GATHERED];
+    const void *own[GATHERED];           /* this rank's, on the host; NULL: it has none */
+    void *copies[GATHERED];              /* of those in buffers, owned */
     clattn_operand_info infos[GATHERED]; /* [B,TK,H,…] */
     int *counts, *firsts;                /* tokens of the ranks */
 };
@@ -29,7 +32,7 @@ static clattn_status check_keys(const struct keys *keys, const clattn_operand *o
 {
     clattn_mpi_context *context = keys->plan->context;
 
-    if (keys->part->count > 0 && (operand == NULL || operand->host == NULL))
+    if (keys->part->count > 0 && !has_memory(keys->part, operand))
         return note_failure(context, CLATTN_INVALID_OPERAND, "%s is missing", info->name);
     if (operand != NULL && (operand->batch_stride != 0 || operand->token_stride != 0 || operand->head_stride != 0))
         return note_failure(context, CLATTN_INVALID_OPERAND, "%s has strides, expected a contiguous tensor of a list",
@@ -42,11 +45,25 @@ static clattn_status allocate(struct keys *keys, int i)
     const int64_t tokens = keys->part->sequences > 0 ? keys->part->total : 0, batch = keys->plan->whole.batch;
     const size_t bytes = (size_t)(batch * tokens * row_of(&keys->infos[i])) * (size_t)keys->infos[i].element_size;
 
+    keys->bytes[i] = bytes;
     keys->memory[i] = malloc(bytes + 1);
     return keys->memory[i] != NULL
                ? CLATTN_SUCCESS
                : note_failure(keys->plan->context, CLATTN_OUT_OF_MEMORY, "no memory for %s of all ranks, %zu bytes",
                               keys->infos[i].name, bytes);
+}
+
+/* This rank's own rows. */
+static clattn_status view_own(struct keys *keys, int i)
+{
+    const clattn_operand *operand = part_operand(keys->part, gathered_ids[i]);
+    const int64_t rows = keys->part->total > 0 ? keys->part->count : 0;
+    const size_t bytes = keys->part->total > 0 ? keys->bytes[i] / (size_t)keys->part->total * (size_t)rows : 0;
+
+    if (bytes == 0)
+        return CLATTN_SUCCESS;
+    keys->own[i] = part_view(keys->plan, keys->part, operand, bytes, &keys->copies[i]);
+    return keys->own[i] != NULL ? CLATTN_SUCCESS : keys->plan->context->trouble.status;
 }
 
 /* Every rank's tokens: their own parts are what each says. */
@@ -67,6 +84,7 @@ static clattn_status prepare(struct keys *keys)
             continue;
         TRY(check_keys(keys, part_operand(keys->part, gathered_ids[i]), &keys->infos[i]));
         TRY(allocate(keys, i));
+        TRY(view_own(keys, i));
     }
     return CLATTN_SUCCESS;
 }
@@ -81,12 +99,10 @@ static clattn_status share_counts(struct keys *keys)
                     "MPI_Allgather");
 }
 
-static clattn_status gather(struct keys *keys, int i)
+/* All ranks' rows of a batch element, and the next ones. */
+static clattn_status gather_rows(struct keys *keys, int i, const char *from, size_t row)
 {
     clattn_mpi_context *context = keys->plan->context;
-    const clattn_operand *own = part_operand(keys->part, gathered_ids[i]);
-    const size_t row = (size_t)row_of(&keys->infos[i]) * (size_t)keys->infos[i].element_size;
-    const char *from = own != NULL && own->host != NULL ? (const char *)own->host + own->offset : NULL;
     const int64_t batch = keys->plan->whole.flags & CLATTN_CU_SEQLENS ? 1 : keys->part->sequences;
     MPI_Datatype rows;
 
@@ -103,41 +119,47 @@ static clattn_status gather(struct keys *keys, int i)
     return CLATTN_SUCCESS;
 }
 
-static void bind(struct keys *keys)
+static clattn_status bind(struct keys *keys)
 {
     for (int i = 0; i < GATHERED; i++) {
         const clattn_operand_info *info = &keys->infos[i];
         const int64_t row = keys->memory[i] != NULL ? row_of(info) : 0;
+        clattn_operand *operand;
         if (keys->memory[i] == NULL)
             continue;
-        part_put(keys->part, gathered_ids[i], keys->memory[i], 0);
-        *part_operand(keys->part, gathered_ids[i]) =
-            (clattn_operand){.id = gathered_ids[i],
-                             .host = keys->memory[i],
-                             .batch_stride = keys->part->total * row,
-                             .token_stride = row,
-                             .head_stride = info->rank > 3 ? info->dims[3] : 1};
+        TRY(part_put(keys->plan, keys->part, gathered_ids[i], keys->memory[i], keys->bytes[i]));
+        operand = part_operand(keys->part, gathered_ids[i]);
+        operand->batch_stride = keys->part->total * row;
+        operand->token_stride = row;
+        operand->head_stride = info->rank > 3 ? info->dims[3] : 1;
     }
+    return CLATTN_SUCCESS;
 }
 
-static void run(struct keys *keys)
+static clattn_status bind_sequences(struct keys *keys)
+{
+    struct part *part = keys->part;
+    const int noncausal = (keys->plan->whole.flags & CLATTN_NONCAUSAL) != 0;
+
+    if (part->starts == NULL)
+        return CLATTN_SUCCESS;
+    for (int64_t n = 0; n <= part->sequences && noncausal; n++)
+        part->local_keys[n] = (int32_t)part->starts[n];
+    return part_put(keys->plan, part, CLATTN_SEQLENS_KV, part->local_keys,
+                    ((size_t)part->sequences + 1) * sizeof *part->local_keys);
+}
+
+static clattn_status run(struct keys *keys)
 {
     clattn_mpi_plan *plan = keys->plan;
     struct part *part = keys->part;
-    const int noncausal = (plan->whole.flags & CLATTN_NONCAUSAL) != 0;
 
     if (part->count == 0)
-        return;
-    bind(keys);
-    if (part->starts != NULL)
-        for (int64_t n = 0; n <= part->sequences && noncausal; n++)
-            part->local_keys[n] = (int32_t)part->starts[n];
-    if (part->starts != NULL)
-        part_put(part, CLATTN_SEQLENS_KV, part->local_keys, ((size_t)part->sequences + 1) * sizeof *part->local_keys);
-    part->call.kv_len = noncausal ? part->total : part->first + part->count;
-    part->call.operands = part->operands;
-    part->call.operand_count = part->operand_count;
-    note_failure(plan->context, clattn_run(plan->run, &part->call), "the run failed");
+        return CLATTN_SUCCESS;
+    TRY(bind(keys));
+    TRY(bind_sequences(keys));
+    part->call.kv_len = plan->whole.flags & CLATTN_NONCAUSAL ? part->total : part->first + part->count;
+    return note_failure(plan->context, part_compute(plan->run, part), "the run failed");
 }
 
 static clattn_status gather_and_run(struct keys *keys)
@@ -145,7 +167,7 @@ static clattn_status gather_and_run(struct keys *keys)
     TRY(share_counts(keys));
     for (int i = 0; i < GATHERED; i++)
         if (keys->memory[i] != NULL)
-            gather(keys, i);
+            gather_rows(keys, i, keys->own[i], (size_t)row_of(&keys->infos[i]) * (size_t)keys->infos[i].element_size);
     TRY(agree(keys->plan->context));
     run(keys);
     return CLATTN_SUCCESS;
@@ -160,8 +182,10 @@ clattn_status run_keys(clattn_mpi_plan *plan, struct part *part)
     status = agree(plan->context);
     if (status == CLATTN_SUCCESS)
         status = gather_and_run(&keys);
-    for (int i = 0; i < GATHERED; i++)
+    for (int i = 0; i < GATHERED; i++) {
         free(keys.memory[i]);
+        free(keys.copies[i]);
+    }
     free(keys.counts);
     return status;
 }

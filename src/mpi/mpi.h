@@ -1,10 +1,12 @@
-/* libclattn_mpi stands on clattn.h, and on the log and the printing of src/base: what its files share. */
+/* libclattn_mpi stands on clattn.h, on the log and the printing of src/base, and on the table of OpenCL's functions: what
+ * its files share. */
 #ifndef CLATTN_SRC_MPI_H
 #define CLATTN_SRC_MPI_H
 
 #include "clattn_mpi.h"
 
 #include "base/log.h"
+#include "device/opencl.h"
 
 enum { MOST_OPERANDS = 64, MOST_TEXT = 512 };
 
@@ -60,8 +62,20 @@ void part_of(int rank, int ranks, int64_t total, int64_t unit, int64_t *first, i
 /* Tokens that stay together in a call of that many. It depends on the length alone, so that all ranks agree. */
 int64_t token_unit(const clattn_mpi_plan *plan, int64_t total);
 
+/* A call on buffers. */
+struct device_call {
+    const struct opencl *cl;
+    cl_command_queue queue;
+    cl_uint n_wait;
+    const cl_event *wait;
+    cl_mem workspace;
+    size_t room;   /* offset in the workspace of what is free behind the plans' own */
+    cl_event done; /* of the plan that ran last, owned; NULL: none ran */
+};
+
 /* A call of this rank's plan. */
 struct part {
+    struct device_call *device;  /* NULL: operands are on the host */
     int64_t total, first, count; /* tokens: of all ranks, before this rank's, this rank's */
     int64_t sequences;
     clattn_operand operands[MOST_OPERANDS]; /* the caller's, and those that were made */
@@ -75,9 +89,29 @@ struct part {
 
 /* The operand, or NULL. */
 clattn_operand *part_operand(struct part *part, clattn_operand_id id);
-/* Puts memory of the library's in an operand's place. */
-void part_put(struct part *part, clattn_operand_id id, void *host, size_t size);
 void part_drop(struct part *part, clattn_operand_id id);
+int has_memory(const struct part *part, const clattn_operand *operand);
+/* Puts memory of the library's in an operand's place: with a queue, a room of the workspace, into which the bytes are
+ * copied. Of an output they are not, and host may be NULL with a queue. */
+clattn_status part_put(clattn_mpi_plan *plan, struct part *part, clattn_operand_id id, void *host, size_t size);
+clattn_status part_put_output(clattn_mpi_plan *plan, struct part *part, clattn_operand_id id, void *host, size_t size);
+/* Copies an operand's first bytes, when what was enqueued of the part is done. */
+clattn_status part_read(clattn_mpi_plan *plan, struct part *part, const clattn_operand *operand, size_t bytes,
+                        void *to);
+/* The same bytes where they lie on the host, or in a copy, which *owned has. NULL: failed. */
+const void *part_view(clattn_mpi_plan *plan, struct part *part, const clattn_operand *operand, size_t bytes,
+                      void **owned);
+/* Runs or enqueues a plan on the part's operands. */
+clattn_status part_compute(clattn_plan *plan, struct part *part);
+
+/* Bytes of an operand at the desc's lengths; 0: it has none. */
+size_t operand_bytes(const clattn_plan_desc *desc, clattn_operand_id id);
+/* Bytes that the rank's plans need, of which one runs at a time. */
+size_t plans_workspace(const clattn_mpi_plan *plan);
+/* Checks and takes the call's workspace; and at the end, with the status of all ranks, hands the event out or drops it. */
+clattn_status device_begin(clattn_mpi_plan *plan, struct device_call *device, const clattn_call *call);
+clattn_status device_end(clattn_mpi_plan *plan, struct device_call *device, clattn_status status, cl_event *event);
+
 /* Whether this rank is where the sequences begin, or end. */
 int is_first(const clattn_mpi_plan *plan);
 int is_last(const clattn_mpi_plan *plan);

@@ -4,28 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-clattn_operand *part_operand(struct part *part, clattn_operand_id id)
-{
-    for (size_t i = 0; i < part->operand_count; i++)
-        if (part->operands[i].id == id)
-            return &part->operands[i];
-    return NULL;
-}
-
-void part_drop(struct part *part, clattn_operand_id id)
-{
-    clattn_operand *operand = part_operand(part, id);
-
-    if (operand != NULL)
-        *operand = part->operands[--part->operand_count];
-}
-
-void part_put(struct part *part, clattn_operand_id id, void *host, size_t size)
-{
-    part_drop(part, id);
-    part->operands[part->operand_count++] = (clattn_operand){.id = id, .host = host, .size = size};
-}
-
 int is_first(const clattn_mpi_plan *plan)
 {
     const int reversed = (plan->whole.flags & CLATTN_REVERSED) != 0;
@@ -52,9 +30,9 @@ static int64_t higher(int64_t a, int64_t b)
 
 /* ---- Packed sequences --------------------------------------------------------------------------------------------- */
 
-static int64_t start_at(const clattn_mpi_plan *plan, const clattn_operand *cuts, int64_t n)
+static int64_t start_at(const clattn_mpi_plan *plan, const void *cuts, int64_t n)
 {
-    const char *at = (const char *)cuts->host + cuts->offset;
+    const char *at = cuts;
     int64_t wide = 0;
     int32_t narrow = 0;
 
@@ -65,15 +43,12 @@ static int64_t start_at(const clattn_mpi_plan *plan, const clattn_operand *cuts,
     return plan->whole.flags & CLATTN_CU_SEQLENS_INT64 ? wide : narrow;
 }
 
-static clattn_status read_starts(clattn_mpi_plan *plan, struct part *part)
+static clattn_status check_starts(clattn_mpi_plan *plan, const struct part *part)
 {
-    const clattn_operand *cuts = part_operand(part, CLATTN_SEQLENS);
     int64_t before = 0;
 
-    if (cuts == NULL || cuts->host == NULL)
-        return note_failure(plan->context, CLATTN_INVALID_OPERAND, "cu_seqlens is missing: every rank has all of it");
     for (int64_t n = 0; n <= part->sequences; n++) {
-        const int64_t start = part->starts[n] = start_at(plan, cuts, n);
+        const int64_t start = part->starts[n];
         if (start < before || start > part->total || (n == 0 && start != 0) ||
             (n == part->sequences && start != part->total))
             return note_failure(plan->context, CLATTN_INVALID_OPERAND,
@@ -82,6 +57,24 @@ static clattn_status read_starts(clattn_mpi_plan *plan, struct part *part)
         before = start;
     }
     return CLATTN_SUCCESS;
+}
+
+static clattn_status read_starts(clattn_mpi_plan *plan, struct part *part)
+{
+    const clattn_operand *cuts = part_operand(part, CLATTN_SEQLENS);
+    const size_t size = plan->whole.flags & CLATTN_CU_SEQLENS_INT64 ? 8 : 4;
+    const void *at;
+    void *copy;
+
+    if (cuts == NULL || (cuts->host == NULL && !has_memory(part, cuts)))
+        return note_failure(plan->context, CLATTN_INVALID_OPERAND, "cu_seqlens is missing: every rank has all of it");
+    at = part_view(plan, part, cuts, ((size_t)part->sequences + 1) * size, &copy);
+    if (at == NULL)
+        return plan->context->trouble.status;
+    for (int64_t n = 0; n <= part->sequences; n++)
+        part->starts[n] = start_at(plan, at, n);
+    free(copy);
+    return check_starts(plan, part);
 }
 
 /* Where each sequence begins within this rank's tokens, and within the keys up to them. */
@@ -100,31 +93,33 @@ static clattn_status cut_sequences(clattn_mpi_plan *plan, struct part *part)
         part->local_starts[n] = (int32_t)lower(higher(part->starts[n] - part->first, 0), part->count);
         part->local_keys[n] = (int32_t)lower(part->starts[n], part->first + part->count);
     }
-    part_put(part, CLATTN_SEQLENS, part->local_starts, count * sizeof *part->local_starts);
-    return CLATTN_SUCCESS;
+    return part_put(plan, part, CLATTN_SEQLENS, part->local_starts, count * sizeof *part->local_starts);
+}
+
+/* The positions that the caller gives, or 0. */
+static clattn_status read_positions(clattn_mpi_plan *plan, struct part *part)
+{
+    const clattn_operand *given = part_operand(part, CLATTN_POSITION);
+    const size_t bytes = (size_t)part->sequences * sizeof *part->positions;
+
+    part->positions = calloc(1, bytes + 1);
+    if (part->positions == NULL)
+        return note_failure(plan->context, CLATTN_OUT_OF_MEMORY, "no memory for %lld positions",
+                            (long long)part->sequences);
+    if (!(plan->whole.flags & CLATTN_WITH_POSITION))
+        return CLATTN_SUCCESS;
+    if (given == NULL || (given->host == NULL && !has_memory(part, given)))
+        return note_failure(plan->context, CLATTN_INVALID_OPERAND, "position is missing: every rank has all of it");
+    return part_read(plan, part, given, bytes, part->positions);
 }
 
 /* The position of each sequence's first token on this rank. */
 static clattn_status add_positions(clattn_mpi_plan *plan, struct part *part)
 {
-    const clattn_operand *given = part_operand(part, CLATTN_POSITION);
-    const int is_given = (plan->whole.flags & CLATTN_WITH_POSITION) != 0;
-
-    if (is_given && (given == NULL || given->host == NULL))
-        return note_failure(plan->context, CLATTN_INVALID_OPERAND, "position is missing: every rank has all of it");
-    part->positions = malloc((size_t)part->sequences * sizeof *part->positions);
-    if (part->positions == NULL)
-        return note_failure(plan->context, CLATTN_OUT_OF_MEMORY, "no memory for %lld positions",
-                            (long long)part->sequences);
-    for (int64_t n = 0; n < part->sequences; n++) {
-        int32_t before = 0;
-        if (is_given)
-            memcpy(&before, (const char *)given->host + given->offset + n * 4, sizeof before);
-        part->positions[n] =
-            before + (int32_t)(part->starts != NULL ? higher(part->first - part->starts[n], 0) : part->first);
-    }
-    part_put(part, CLATTN_POSITION, part->positions, (size_t)part->sequences * sizeof *part->positions);
-    return CLATTN_SUCCESS;
+    TRY(read_positions(plan, part));
+    for (int64_t n = 0; n < part->sequences; n++)
+        part->positions[n] += (int32_t)(part->starts != NULL ? higher(part->first - part->starts[n], 0) : part->first);
+    return part_put(plan, part, CLATTN_POSITION, part->positions, (size_t)part->sequences * sizeof *part->positions);
 }
 
 /* ---- The part of a call ------------------------------------------------------------------------------------------- */
@@ -186,10 +181,8 @@ static void free_part(struct part *part)
 /* Without any exchange */
 static clattn_status run_alone(clattn_mpi_plan *plan, struct part *part)
 {
-    part->call.operands = part->operands;
-    part->call.operand_count = part->operand_count;
     if (part->count > 0)
-        note_failure(plan->context, clattn_run(plan->run, &part->call), "the run failed");
+        note_failure(plan->context, part_compute(plan->run, part), "the run failed");
     return CLATTN_SUCCESS;
 }
 
@@ -204,19 +197,38 @@ static clattn_status run_part(clattn_mpi_plan *plan, struct part *part)
     return run_alone(plan, part);
 }
 
-clattn_status clattn_mpi_run(clattn_mpi_plan *plan, const clattn_call *call)
+static clattn_status compute(clattn_mpi_plan *plan, struct part *part, const clattn_call *call)
 {
-    struct part part = {.count = 0};
     clattn_status status;
 
-    if (plan == NULL)
-        return CLATTN_INVALID_ARGUMENT;
-    cut(plan, &part, call);
+    if (plan->context->trouble.status == CLATTN_SUCCESS)
+        cut(plan, part, call);
     status = agree(plan->context);
     if (status == CLATTN_SUCCESS)
-        status = run_part(plan, &part);
+        status = run_part(plan, part);
     if (status == CLATTN_SUCCESS)
         status = agree(plan->context);
-    free_part(&part);
+    free_part(part);
     return status;
+}
+
+clattn_status clattn_mpi_run(clattn_mpi_plan *plan, const clattn_call *call)
+{
+    struct part part = {.device = NULL};
+
+    return plan != NULL ? compute(plan, &part, call) : CLATTN_INVALID_ARGUMENT;
+}
+
+clattn_status clattn_mpi_enqueue(clattn_mpi_plan *plan, cl_command_queue queue, const clattn_call *call,
+                                 uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    struct device_call device = {.queue = queue, .n_wait = n_wait, .wait = wait};
+    struct part part = {.device = &device};
+
+    if (event != NULL)
+        *event = NULL;
+    if (plan == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    device_begin(plan, &device, call);
+    return device_end(plan, &device, compute(plan, &part, call), event);
 }

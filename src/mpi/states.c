@@ -57,6 +57,11 @@ static float *field_of(const struct states *s, float *memory, int field)
     return s->layout.count[field] > 0 ? memory + s->layout.at[field] : NULL;
 }
 
+static size_t bytes_of(const struct states *s, int field)
+{
+    return s->layout.count[field] * sizeof(float);
+}
+
 static clattn_state_parts parts_of(const struct states *s, float *memory)
 {
     return (clattn_state_parts){.state = field_of(s, memory, STATE),
@@ -67,44 +72,62 @@ static clattn_state_parts parts_of(const struct states *s, float *memory)
 
 /* ---- Summary ------------------------------------------------------------------------------------------------------ */
 
-/* Of the part's operands those that the plan reads, and its own outputs. */
-static clattn_status summarize(struct states *s)
+/* Of the part's operands those that the plan reads, and its o. */
+static void take_operands(struct states *s, struct part *summary)
 {
-    struct part summary = *s->part;
-
-    summary.operand_count = 0;
+    *summary = *s->part;
+    summary->operand_count = 0;
     for (size_t i = 0; i < s->part->operand_count; i++) {
         const clattn_operand *operand = &s->part->operands[i];
         clattn_operand_info info;
         if (clattn_operand_describe(&s->plan->summary_desc, operand->id, &info) == CLATTN_SUCCESS && info.rank > 0 &&
             (!info.output || operand->id == CLATTN_O))
-            summary.operands[summary.operand_count++] = *operand;
+            summary->operands[summary->operand_count++] = *operand;
     }
+}
+
+static clattn_status summarize(struct states *s)
+{
+    struct part summary;
+
+    take_operands(s, &summary);
     for (int field = 0; field < FIELDS; field++)
         if (s->layout.count[field] > 0)
-            part_put(&summary, final_ids[field], field_of(s, s->own, field), s->layout.count[field] * sizeof(float));
-    summary.call.operands = summary.operands;
-    summary.call.operand_count = summary.operand_count;
-    return note_failure(s->plan->context, clattn_run(s->plan->summary, &summary.call), "no summary of its tokens");
+            TRY(part_put_output(s->plan, &summary, final_ids[field], field_of(s, s->own, field), bytes_of(s, field)));
+    TRY(note_failure(s->plan->context, part_compute(s->plan->summary, &summary), "no summary of its tokens"));
+    for (int field = 0; field < FIELDS; field++)
+        if (s->layout.count[field] > 0)
+            TRY(part_read(s->plan, &summary, part_operand(&summary, final_ids[field]), bytes_of(s, field),
+                          field_of(s, s->own, field)));
+    return CLATTN_SUCCESS;
 }
 
 /* ---- Exchange ----------------------------------------------------------------------------------------------------- */
 
 /* The caller's state as one contiguous field. */
-static void pack(const clattn_operand *operand, const clattn_operand_info *info, int64_t sequences, float *to)
+static clattn_status pack(struct states *s, const clattn_operand *operand, const clattn_operand_info *info, float *to)
 {
-    const float *from = (const float *)(const void *)((const char *)operand->host + operand->offset);
+    const int64_t sequences = s->part->sequences, heads = info->dims[1];
     const int is_contiguous = operand->batch_stride == 0 && operand->token_stride == 0 && operand->head_stride == 0;
-    int64_t inner = 1;
+    int64_t inner = 1, head, sequence;
+    const float *from;
+    void *copy;
 
     for (int i = 2; i < info->rank; i++)
         inner *= info->dims[i];
+    head = is_contiguous ? inner : operand->head_stride;
+    sequence = is_contiguous ? heads * inner : operand->batch_stride;
+    if (sequences == 0)
+        return CLATTN_SUCCESS;
+    from = part_view(s->plan, s->part, operand,
+                     (size_t)((sequences - 1) * sequence + (heads - 1) * head + inner) * sizeof *from, &copy);
+    if (from == NULL)
+        return s->plan->context->trouble.status;
     for (int64_t n = 0; n < sequences; n++)
-        for (int64_t h = 0; h < info->dims[1]; h++)
-            memcpy(to + (n * info->dims[1] + h) * inner,
-                   from + (is_contiguous ? (n * info->dims[1] + h) * inner
-                                         : n * operand->batch_stride + h * operand->head_stride),
-                   (size_t)inner * sizeof *to);
+        for (int64_t h = 0; h < heads; h++)
+            memcpy(to + (n * heads + h) * inner, from + n * sequence + h * head, (size_t)inner * sizeof *to);
+    free(copy);
+    return CLATTN_SUCCESS;
 }
 
 static void begin_with_nothing(struct states *s)
@@ -125,10 +148,10 @@ static clattn_status read_initial(struct states *s)
         if (s->layout.count[field] == 0)
             continue;
         clattn_operand_describe(&plan->local, initial_ids[field], &info);
-        if (operand == NULL || operand->host == NULL)
+        if (!has_memory(s->part, operand))
             return note_failure(plan->context, CLATTN_INVALID_OPERAND, "%s is missing on the rank that begins",
                                 info.name);
-        pack(operand, &info, s->part->sequences, field_of(s, s->state, field));
+        TRY(pack(s, operand, &info, field_of(s, s->state, field)));
     }
     return CLATTN_SUCCESS;
 }
@@ -222,16 +245,13 @@ static clattn_status run_from_state(struct states *s)
     const int ends = (plan->local.flags & CLATTN_FINAL_STATE) != 0;
 
     for (int field = STATE; field < TRANSITION; field++) {
-        const size_t bytes = s->layout.count[field] * sizeof(float);
-        if (bytes == 0)
+        if (s->layout.count[field] == 0)
             continue;
-        part_put(s->part, initial_ids[field], field_of(s, s->state, field), bytes);
+        TRY(part_put(plan, s->part, initial_ids[field], field_of(s, s->state, field), bytes_of(s, field)));
         if (ends && !is_last(plan))
-            part_put(s->part, final_ids[field], field_of(s, s->unused, field), bytes);
+            TRY(part_put_output(plan, s->part, final_ids[field], field_of(s, s->unused, field), bytes_of(s, field)));
     }
-    s->part->call.operands = s->part->operands;
-    s->part->call.operand_count = s->part->operand_count;
-    return note_failure(plan->context, clattn_run(plan->run, &s->part->call), "the run failed");
+    return note_failure(plan->context, part_compute(plan->run, s->part), "the run failed");
 }
 
 static clattn_status allocate(struct states *s)

@@ -8,7 +8,6 @@
 #include "device/opencl.h"
 #include "op/options.h"
 #include "op/problem.h"
-#include "base/thread.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -78,6 +77,7 @@ struct rank_part {
     char *memory[OPERAND_COUNT];
     int dimension[OPERAND_COUNT];
     int64_t first[OPERAND_COUNT], count[OPERAND_COUNT];
+    size_t bytes[OPERAND_COUNT]; /* of the rank's part */
     size_t operand_count;
 };
 
@@ -90,6 +90,7 @@ static void place_part(struct rank_part *part, const struct check_tensors *whole
 
     part->first[row->id] = first * size / total;
     part->count[row->id] = count * size / total;
+    part->bytes[row->id] = tensor->bytes / (size_t)size * (size_t)part->count[row->id];
     part->memory[row->id] = calloc(tensor->bytes + 1, 1);
     copy_part(tensor, part->dimension[row->id], part->first[row->id], part->count[row->id], part->memory[row->id], 0);
 }
@@ -110,6 +111,7 @@ static void take_part(struct rank_part *part, const struct check_tensors *whole,
         clattn_operand *operand = &part->operands[part->operand_count++];
         *operand = (clattn_operand){.id = row->id, .host = whole->tensor[row->id].data};
         part->dimension[row->id] = cut_dimension(row, split);
+        part->bytes[row->id] = whole->tensor[row->id].bytes;
         if (part->dimension[row->id] < 0)
             continue;
         place_part(part, whole, row, first, count, total);
@@ -178,7 +180,90 @@ static void compare(const struct check_tensors *actual, const struct check_tenso
 
 /* ---- Runs --------------------------------------------------------------------------------------------------------- */
 
-static clattn_status run_plan(clattn_mpi_plan *plan, const struct check_tensors *whole, clattn_mpi_split split)
+typedef clattn_status (*run_fn)(clattn_mpi_plan *plan, struct rank_part *part);
+
+static clattn_status run_on_host(clattn_mpi_plan *plan, struct rank_part *part)
+{
+    return clattn_mpi_run(
+        plan,
+        &(clattn_call){.operands = part->operands, .operand_count = part->operand_count, .seq_len = CLATTN_WHOLE});
+}
+
+enum { FRONT = 64, MOST_BUFFERS = OPERAND_COUNT + 1 };
+
+struct buffers {
+    const struct opencl *cl;
+    cl_context context;
+    cl_command_queue queue;
+    cl_mem at[MOST_BUFFERS];
+};
+
+static clattn_status write_buffers(struct buffers *buffers, struct rank_part *part, clattn_operand *operands)
+{
+    for (size_t i = 0; i < part->operand_count; i++) {
+        const size_t bytes = part->bytes[part->operands[i].id];
+        operands[i] = (clattn_operand){.id = part->operands[i].id, .offset = FRONT, .size = bytes};
+        if (bytes == 0)
+            continue;
+        TRY(opencl_create_buffer(NULL, buffers->cl, buffers->context, CL_MEM_READ_WRITE, FRONT + bytes, NULL,
+                                 &buffers->at[i]));
+        TRY(opencl_write(NULL, buffers->cl, buffers->queue, buffers->at[i], FRONT, bytes, part->operands[i].host));
+        operands[i].buffer = buffers->at[i];
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* Of a call that waits for an event, the results after its own event. */
+static clattn_status enqueue_and_read(clattn_mpi_plan *plan, struct buffers *buffers, struct rank_part *part,
+                                      const clattn_call *call)
+{
+    cl_event before = NULL, after = NULL;
+    clattn_status status;
+
+    buffers->cl->EnqueueMarkerWithWaitList(buffers->queue, 0, NULL, &before);
+    status = clattn_mpi_enqueue(plan, buffers->queue, call, 1, &before, &after);
+    buffers->cl->ReleaseEvent(before);
+    expect((after != NULL) == (status == CLATTN_SUCCESS), "enqueue", "its event does not fit its status");
+    if (status != CLATTN_SUCCESS)
+        return status;
+    buffers->cl->WaitForEvents(1, &after);
+    buffers->cl->ReleaseEvent(after);
+    for (size_t i = 0; i < part->operand_count; i++)
+        if (call->operands[i].buffer != NULL && operand_is_output(part->operands[i].id))
+            TRY(opencl_read(NULL, buffers->cl, buffers->queue, buffers->at[i], FRONT, call->operands[i].size,
+                            part->operands[i].host));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status run_on_buffers(clattn_mpi_plan *plan, struct rank_part *part)
+{
+    struct buffers buffers = {.cl = opencl_get()};
+    clattn_operand operands[OPERAND_COUNT];
+    clattn_call call = {.operands = operands, .operand_count = part->operand_count, .seq_len = CLATTN_WHOLE};
+    clattn_status status;
+    cl_device_id device;
+
+    clattn_context_get(clattn_mpi_context_get(context), &buffers.context, &device);
+    clattn_mpi_plan_workspace_size(plan, &call.workspace_size);
+    status = opencl_create_queue(NULL, buffers.cl, buffers.context, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE,
+                                 &buffers.queue);
+    if (status == CLATTN_SUCCESS)
+        status = write_buffers(&buffers, part, operands);
+    if (status == CLATTN_SUCCESS && call.workspace_size > 0)
+        status = opencl_create_buffer(NULL, buffers.cl, buffers.context, CL_MEM_READ_WRITE, call.workspace_size, NULL,
+                                      &buffers.at[OPERAND_COUNT]);
+    expect_status(status, CLATTN_SUCCESS, "buffers");
+    call.workspace = buffers.at[OPERAND_COUNT];
+    status = enqueue_and_read(plan, &buffers, part, &call);
+    for (int i = 0; i < MOST_BUFFERS; i++)
+        if (buffers.at[i] != NULL)
+            buffers.cl->ReleaseMemObject(buffers.at[i]);
+    buffers.cl->ReleaseCommandQueue(buffers.queue);
+    return status;
+}
+
+static clattn_status run_plan(clattn_mpi_plan *plan, const struct check_tensors *whole, clattn_mpi_split split,
+                              run_fn run)
 {
     const int64_t length = split == CLATTN_MPI_TOKENS ? CLATTN_WHOLE : 0;
     const int64_t totals[] = {[CLATTN_MPI_TOKENS] = whole->desc.seq_len,
@@ -190,8 +275,7 @@ static clattn_status run_plan(clattn_mpi_plan *plan, const struct check_tensors 
 
     clattn_mpi_plan_local(plan, length, &first, &count);
     take_part(&part, whole, split, first, count, totals[split]);
-    status = clattn_mpi_run(
-        plan, &(clattn_call){.operands = part.operands, .operand_count = part.operand_count, .seq_len = CLATTN_WHOLE});
+    status = run(plan, &part);
     if (status == CLATTN_SUCCESS)
         return_part(&part, whole);
     free_parts(&part);
@@ -208,16 +292,20 @@ static void forget_finals(struct check_tensors *actual, const struct check_tenso
             memcpy(actual->tensor[id].data, expected->tensor[id].data, actual->tensor[id].bytes);
 }
 
-/* The same bits again. */
+/* The same bits again, of a second run and from buffers. */
 static void check_again(clattn_mpi_plan *plan, const struct check_tensors *tensors, clattn_mpi_split split,
                         const char *what)
 {
+    static const run_fn runs[] = {run_on_host, run_on_buffers};
     const size_t bytes = tensors->tensor[CLATTN_O].bytes;
     char *before = malloc(bytes);
 
     memcpy(before, tensors->tensor[CLATTN_O].data, bytes);
-    expect_status(run_plan(plan, tensors, split), CLATTN_SUCCESS, what);
-    expect(memcmp(before, tensors->tensor[CLATTN_O].data, bytes) == 0, what, "other bits in a second run");
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        expect_status(run_plan(plan, tensors, split, runs[i]), CLATTN_SUCCESS, what);
+        expect(memcmp(before, tensors->tensor[CLATTN_O].data, bytes) == 0, what,
+               i == 0 ? "other bits in a second run" : "other bits from buffers");
+    }
     free(before);
 }
 
@@ -232,7 +320,7 @@ static void check(const clattn_plan_desc *desc, clattn_mpi_split split, const in
         return;
     fill_from(&tensors, &expected);
     if (expect_status(clattn_mpi_plan_create(&plan, context, desc, split), CLATTN_SUCCESS, what)) {
-        if (expect_status(run_plan(plan, &tensors, split), CLATTN_SUCCESS, what)) {
+        if (expect_status(run_plan(plan, &tensors, split, run_on_host), CLATTN_SUCCESS, what)) {
             check_again(plan, &tensors, split, what);
             forget_finals(&tensors, &expected, split);
             compare(&tensors, &expected, bound, what);
@@ -379,26 +467,27 @@ static double seconds_of(clattn_mpi_plan *plan, const struct check_tensors *tens
 {
     const double began = MPI_Wtime();
 
-    expect_status(run_plan(plan, tensors, CLATTN_MPI_TOKENS), expected, what);
+    expect_status(run_plan(plan, tensors, CLATTN_MPI_TOKENS, run_on_host), expected, what);
     return MPI_Wtime() - began;
 }
 
-/* A second of an idle machine */
-static double one_second(void)
-{
-    double load = 0;
-
-    return getloadavg(&load, 1) == 1 ? fmax(1, load / core_count()) : 1;
-}
-
-/* All ranks come to the same error, within a second beyond what a sound run takes. */
+/* All ranks come to the same error, within a second beyond what a sound run takes. A wait for a rank that has failed
+ * would be there in every attempt; that of a loaded machine is not, so that the fastest counts. */
 static void expect_same_error(clattn_mpi_plan *plan, const struct check_tensors *tensors, double sound,
                               const char *named)
 {
-    last_error[0] = '\0';
-    expect(seconds_of(plan, tensors, CLATTN_DEVICE_ERROR, named) < one_second() + sound, named,
-           "took more than a second");
-    expect(strstr(last_error, named) != NULL, named, last_error);
+    enum { ATTEMPTS = 10 };
+    double fastest = INFINITY;
+
+    for (int i = 0; i < ATTEMPTS && fastest > 1 + sound; i++) {
+        double seconds, slowest;
+        last_error[0] = '\0';
+        seconds = seconds_of(plan, tensors, CLATTN_DEVICE_ERROR, named);
+        expect(strstr(last_error, named) != NULL, named, last_error);
+        MPI_Allreduce(&seconds, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        fastest = fmin(fastest, slowest);
+    }
+    expect(fastest <= 1 + sound, named, "took more than a second on the slowest rank, in every attempt");
 }
 
 /* The device of one rank fails, in the summary or, on a rank alone, in the run. */
@@ -414,12 +503,13 @@ static void check_faults(void)
     test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
     if (expect_status(clattn_mpi_plan_create(&plan, context, &desc, CLATTN_MPI_TOKENS), CLATTN_SUCCESS, "faults")) {
         const struct opencl sound = *cl;
-        double seconds = seconds_of(plan, &tensors, CLATTN_SUCCESS, "before the fault"); /* PoCL compiles in it */
+        double own = seconds_of(plan, &tensors, CLATTN_SUCCESS, "before the fault"), seconds; /* PoCL compiles in it */
+        MPI_Allreduce(&own, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
         if (rank == ranks - 1)
             cl->EnqueueNDRangeKernel = fail_kernel;
         expect_same_error(plan, &tensors, seconds, named);
         *cl = sound;
-        expect_status(run_plan(plan, &tensors, CLATTN_MPI_TOKENS), CLATTN_SUCCESS, "after the fault");
+        expect_status(run_plan(plan, &tensors, CLATTN_MPI_TOKENS, run_on_host), CLATTN_SUCCESS, "after the fault");
         clattn_mpi_plan_destroy(plan);
     }
     check_free(&tensors);
