@@ -1,0 +1,4 @@
+/* Products of matrices. */
+#include "interpreter.h"
+
+const struct row matrix_rows[] = {{0}};
