@@ -160,8 +160,20 @@ static void run_scalar_load(struct wave *wave, const struct instruction *in)
 
 /* ---- Atomic operations, of which waves do one after the other ---------------------------------------------------------- */
 
-enum atomic { ATOMIC_ADD, ATOMIC_SUB, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR, ATOMIC_SWAP, ATOMIC_UMIN, ATOMIC_UMAX, ATOMIC_SMIN,
-              ATOMIC_SMAX, ATOMIC_CMPSWAP, ATOMIC_FADD };
+enum atomic {
+    ATOMIC_ADD,
+    ATOMIC_SUB,
+    ATOMIC_AND,
+    ATOMIC_OR,
+    ATOMIC_XOR,
+    ATOMIC_SWAP,
+    ATOMIC_UMIN,
+    ATOMIC_UMAX,
+    ATOMIC_SMIN,
+    ATOMIC_SMAX,
+    ATOMIC_CMPSWAP,
+    ATOMIC_FADD
+};
 
 static u32 atomic_result(int what, u32 old, u32 data, u32 second)
 {
@@ -276,20 +288,30 @@ static void run_atomic(struct wave *wave, const struct instruction *in)
 
 const struct row memory_rows[] = {
     LOADS("global_load_", SPACE_GLOBAL) LOADS("flat_load_", SPACE_FLAT) LOADS("scratch_load_", SPACE_SCRATCH)
-    LOADS("buffer_load_", SPACE_BUFFER) LOADS("ds_load_", SPACE_SHARED) LOADS("ds_read_", SPACE_SHARED)
-    STORES("global_store_", SPACE_GLOBAL) STORES("flat_store_", SPACE_FLAT) STORES("scratch_store_", SPACE_SCRATCH)
-    STORES("buffer_store_", SPACE_BUFFER) STORES("ds_store_", SPACE_SHARED) STORES("ds_write_", SPACE_SHARED)
-    PAIRS("load_2addr", "store_2addr", "_stride64") PAIRS("read2", "write2", "st64")
-    ATOMICS(ATOMIC_ADD, "add_u32", "add", "add_u32") ATOMICS(ATOMIC_SUB, "sub_u32", "sub", "sub_u32")
-    ATOMICS(ATOMIC_AND, "and_b32", "and", "and_b32") ATOMICS(ATOMIC_OR, "or_b32", "or", "or_b32")
-    ATOMICS(ATOMIC_XOR, "xor_b32", "xor", "xor_b32") ATOMICS(ATOMIC_UMIN, "min_u32", "umin", "min_u32")
-    ATOMICS(ATOMIC_UMAX, "max_u32", "umax", "max_u32") ATOMICS(ATOMIC_SMIN, "min_i32", "smin", "min_i32")
-    ATOMICS(ATOMIC_SMAX, "max_i32", "smax", "max_i32") ATOMICS(ATOMIC_FADD, "add_f32", "fadd", "add_f32")
-    ATOMICS(ATOMIC_SWAP, "wrxchg_b32", "swap", "swap_b32") ATOMICS(ATOMIC_CMPSWAP, "cmpstore_none", "cmpswap", "cmpswap_b32")
-    ACCESS("ds_add_rtn_u32", run_atomic, SPACE_SHARED, 4, 1, 1, ATOMIC_ADD)
-    SCALAR_LOAD("s_load_b32", 4, 1, 0) SCALAR_LOAD("s_load_b64", 4, 2, 0) SCALAR_LOAD("s_load_b96", 4, 3, 0)
-    SCALAR_LOAD("s_load_b128", 4, 4, 0) SCALAR_LOAD("s_load_b256", 4, 8, 0) SCALAR_LOAD("s_load_b512", 4, 16, 0)
-    SCALAR_LOAD("s_load_dword", 4, 1, 0) SCALAR_LOAD("s_load_dwordx2", 4, 2, 0) SCALAR_LOAD("s_load_dwordx4", 4, 4, 0)
-    SCALAR_LOAD("s_load_dwordx8", 4, 8, 0) SCALAR_LOAD("s_load_dwordx16", 4, 16, 0) SCALAR_LOAD("s_load_u8", 1, 1, 0)
-    SCALAR_LOAD("s_load_i8", 1, 1, 1) SCALAR_LOAD("s_load_u16", 2, 1, 0) SCALAR_LOAD("s_load_i16", 2, 1, 1)
-    {0}};
+        LOADS("buffer_load_", SPACE_BUFFER) LOADS("ds_load_", SPACE_SHARED) LOADS("ds_read_", SPACE_SHARED) STORES(
+            "global_store_", SPACE_GLOBAL) STORES("flat_store_", SPACE_FLAT) STORES("scratch_store_", SPACE_SCRATCH)
+            STORES("buffer_store_", SPACE_BUFFER) STORES("ds_store_", SPACE_SHARED) STORES("ds_write_", SPACE_SHARED)
+                PAIRS("load_2addr", "store_2addr",
+                      "_stride64") PAIRS("read2", "write2", "st64") ATOMICS(ATOMIC_ADD, "add_u32", "add", "add_u32")
+                    ATOMICS(ATOMIC_SUB, "sub_u32", "sub", "sub_u32") ATOMICS(ATOMIC_AND, "and_b32", "and", "and_b32")
+                        ATOMICS(ATOMIC_OR, "or_b32", "or", "or_b32") ATOMICS(ATOMIC_XOR, "xor_b32", "xor", "xor_b32")
+                            ATOMICS(ATOMIC_UMIN, "min_u32", "umin", "min_u32") ATOMICS(ATOMIC_UMAX, "max_u32", "umax",
+                                                                                       "max_u32")
+                                ATOMICS(ATOMIC_SMIN, "min_i32", "smin", "min_i32") ATOMICS(
+                                    ATOMIC_SMAX, "max_i32", "smax",
+                                    "max_i32") ATOMICS(ATOMIC_FADD, "add_f32", "fadd",
+                                                       "add_f32") ATOMICS(ATOMIC_SWAP, "wrxchg_b32", "swap", "swap_b32")
+                                    ATOMICS(ATOMIC_CMPSWAP, "cmpstore_none", "cmpswap", "cmpswap_b32") ACCESS(
+                                        "ds_add_rtn_u32", run_atomic, SPACE_SHARED, 4, 1, 1, ATOMIC_ADD)
+                                        SCALAR_LOAD("s_load_b32", 4, 1, 0) SCALAR_LOAD("s_load_b64", 4, 2, 0)
+                                            SCALAR_LOAD("s_load_b96", 4, 3, 0) SCALAR_LOAD("s_load_b128", 4, 4, 0)
+                                                SCALAR_LOAD("s_load_b256", 4, 8, 0) SCALAR_LOAD("s_load_b512", 4, 16, 0)
+                                                    SCALAR_LOAD("s_load_dword", 4, 1, 0) SCALAR_LOAD("s_load_dwordx2",
+                                                                                                     4, 2, 0)
+                                                        SCALAR_LOAD("s_load_dwordx4", 4, 4, 0)
+                                                            SCALAR_LOAD("s_load_dwordx8", 4, 8, 0)
+                                                                SCALAR_LOAD("s_load_dwordx16", 4, 16, 0)
+                                                                    SCALAR_LOAD("s_load_u8", 1, 1, 0)
+                                                                        SCALAR_LOAD("s_load_i8", 1, 1, 1)
+                                                                            SCALAR_LOAD("s_load_u16", 2, 1, 0)
+                                                                                SCALAR_LOAD("s_load_i16", 2, 1, 1){0}};

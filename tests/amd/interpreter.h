@@ -20,7 +20,20 @@ typedef int16_t i16;
 typedef float f16;
 typedef float bf16;
 typedef uint32_t bit;
-enum type { TYPE_none, TYPE_u32, TYPE_i32, TYPE_f32, TYPE_u64, TYPE_i64, TYPE_f64, TYPE_u16, TYPE_i16, TYPE_f16, TYPE_bf16, TYPE_bit };
+enum type {
+    TYPE_none,
+    TYPE_u32,
+    TYPE_i32,
+    TYPE_f32,
+    TYPE_u64,
+    TYPE_i64,
+    TYPE_f64,
+    TYPE_u16,
+    TYPE_i16,
+    TYPE_f16,
+    TYPE_bf16,
+    TYPE_bit
+};
 
 enum { LANES = 64, VECTORS = 512 /* 256 and 256 accumulation registers */, SCALARS = 128 };
 /* Where the scalar registers with names are kept. */
@@ -39,8 +52,25 @@ struct operand {
 };
 
 enum { OPERANDS = 7 };
-enum dpp { DPP_NONE, DPP_QUAD, DPP_ROW_SHL, DPP_ROW_SHR, DPP_ROW_ROR, DPP_WAVE_SHL, DPP_WAVE_SHR, DPP_WAVE_ROL, DPP_WAVE_ROR,
-           DPP_MIRROR, DPP_HALF_MIRROR, DPP_BCAST15, DPP_BCAST31, DPP_SHARE, DPP_XMASK, DPP_8, DPP_NEWBCAST };
+enum dpp {
+    DPP_NONE,
+    DPP_QUAD,
+    DPP_ROW_SHL,
+    DPP_ROW_SHR,
+    DPP_ROW_ROR,
+    DPP_WAVE_SHL,
+    DPP_WAVE_SHR,
+    DPP_WAVE_ROL,
+    DPP_WAVE_ROR,
+    DPP_MIRROR,
+    DPP_HALF_MIRROR,
+    DPP_BCAST15,
+    DPP_BCAST31,
+    DPP_SHARE,
+    DPP_XMASK,
+    DPP_8,
+    DPP_NEWBCAST
+};
 enum select { SELECT_DWORD, SELECT_BYTE, SELECT_WORD = SELECT_BYTE + 4 };
 
 struct wave;
@@ -93,7 +123,7 @@ struct code {
     struct instruction *list;
     size_t count;
     uint64_t base, end;
-    uint32_t *at; /* index of the instruction at base + 4 i */
+    uint32_t *at;   /* index of the instruction at base + 4 i */
     int generation; /* 9 to 12 */
     int gfx940, packed_ids;
 };
@@ -115,7 +145,7 @@ struct wave {
     int lanes, flush32, flush16; /* denormals are zero */
     size_t next;                 /* instruction */
     enum state state;
-    unsigned char *private;      /* of lane 0, the others follow at private_bytes each */
+    unsigned char *private; /* of lane 0, the others follow at private_bytes each */
     uint32_t private_bytes;
     const struct code *code;
     struct group *group;

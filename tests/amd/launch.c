@@ -7,7 +7,8 @@
 void wave_fault(struct wave *wave, const struct instruction *in, const char *what)
 {
     if (wave->state != FAULTED)
-        snprintf(wave->group->error, wave->group->error_size, "%s: %llx: %s", what, (unsigned long long)in->address, in->line);
+        snprintf(wave->group->error, wave->group->error_size, "%s: %llx: %s", what, (unsigned long long)in->address,
+                 in->line);
     wave->state = FAULTED;
 }
 
@@ -191,7 +192,8 @@ static const char *launch_mistake(const struct launch *launch)
 
 int launch_run(const struct launch *launch, char *error, size_t size)
 {
-    struct machine machine = {.group = {.launch = launch, .shared_bytes = launch->group_bytes, .error = error, .error_size = size}};
+    struct machine machine = {
+        .group = {.launch = launch, .shared_bytes = launch->group_bytes, .error = error, .error_size = size}};
     const char *mistake = launch_mistake(launch);
     int result = -1;
     if (mistake)

@@ -131,9 +131,17 @@ static int named(const char *text, size_t length, struct operand *operand)
         const char *name;
         uint16_t index;
         uint8_t words;
-    } names[] = {{"vcc", VCC, 2}, {"vcc_lo", VCC, 1}, {"vcc_hi", VCC + 1, 1}, {"exec", EXEC, 2}, {"exec_lo", EXEC, 1},
-                 {"exec_hi", EXEC + 1, 1}, {"m0", M0, 1}, {"null", NULL_SCALAR, 1}, {"flat_scratch", FLAT_SCRATCH, 2},
-                 {"flat_scratch_lo", FLAT_SCRATCH, 1}, {"flat_scratch_hi", FLAT_SCRATCH + 1, 1}};
+    } names[] = {{"vcc", VCC, 2},
+                 {"vcc_lo", VCC, 1},
+                 {"vcc_hi", VCC + 1, 1},
+                 {"exec", EXEC, 2},
+                 {"exec_lo", EXEC, 1},
+                 {"exec_hi", EXEC + 1, 1},
+                 {"m0", M0, 1},
+                 {"null", NULL_SCALAR, 1},
+                 {"flat_scratch", FLAT_SCRATCH, 2},
+                 {"flat_scratch_lo", FLAT_SCRATCH, 1},
+                 {"flat_scratch_hi", FLAT_SCRATCH + 1, 1}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i].name) == length && starts(text, names[i].name)) {
             operand->place = PLACE_SCALAR;
@@ -254,11 +262,11 @@ static int dpp_parse(struct instruction *in, const char *text)
     static const struct {
         const char *name;
         enum dpp dpp;
-    } names[] = {{"row_shl:", DPP_ROW_SHL}, {"row_shr:", DPP_ROW_SHR}, {"row_ror:", DPP_ROW_ROR}, {"wave_shl:", DPP_WAVE_SHL},
-                 {"wave_shr:", DPP_WAVE_SHR}, {"wave_rol:", DPP_WAVE_ROL}, {"wave_ror:", DPP_WAVE_ROR},
-                 {"row_mirror", DPP_MIRROR}, {"row_half_mirror", DPP_HALF_MIRROR}, {"row_bcast:15", DPP_BCAST15},
-                 {"row_bcast:31", DPP_BCAST31}, {"row_share:", DPP_SHARE}, {"row_xmask:", DPP_XMASK},
-                 {"row_newbcast:", DPP_NEWBCAST}};
+    } names[] = {{"row_shl:", DPP_ROW_SHL},     {"row_shr:", DPP_ROW_SHR},      {"row_ror:", DPP_ROW_ROR},
+                 {"wave_shl:", DPP_WAVE_SHL},   {"wave_shr:", DPP_WAVE_SHR},    {"wave_rol:", DPP_WAVE_ROL},
+                 {"wave_ror:", DPP_WAVE_ROR},   {"row_mirror", DPP_MIRROR},     {"row_half_mirror", DPP_HALF_MIRROR},
+                 {"row_bcast:15", DPP_BCAST15}, {"row_bcast:31", DPP_BCAST31},  {"row_share:", DPP_SHARE},
+                 {"row_xmask:", DPP_XMASK},     {"row_newbcast:", DPP_NEWBCAST}};
     if (starts(text, "quad_perm:") || starts(text, "dpp8:")) {
         in->dpp = *text == 'q' ? DPP_QUAD : DPP_8;
         in->dpp_argument = list_argument(text, *text == 'q' ? 2 : 3);
@@ -393,7 +401,8 @@ static int operands_parse(struct instruction *in, const char *at, const char *en
             return 0;
         memcpy(piece, at, length);
         piece[length] = 0;
-        if (length && (modifiers || in->operands == OPERANDS || !operand_parse(piece, length, &in->operand[in->operands]))) {
+        if (length &&
+            (modifiers || in->operands == OPERANDS || !operand_parse(piece, length, &in->operand[in->operands]))) {
             if (!modifier_parse(in, piece))
                 return 0;
             modifiers = 1;
@@ -410,8 +419,7 @@ static void run_unknown(struct wave *wave, const struct instruction *instruction
     wave_fault(wave, instruction, "not an instruction that the interpreter knows");
 }
 
-static void instruction_parse(const struct names *names, const char *text, const char *end,
-                              struct instruction *in)
+static void instruction_parse(const struct names *names, const char *text, const char *end, struct instruction *in)
 {
     static const struct row unknown = {.name = "unknown", .run = run_unknown};
     const char *stop = piece_end(text, end, ' ');
@@ -425,7 +433,8 @@ static void instruction_parse(const struct names *names, const char *text, const
         in->row = &unknown;
     for (int i = 0; i < in->operands; i++)
         if (in->operand[i].real && !in->row->operation) {
-            in->operand[i].bits = in->operand[0].words == 2 ? in->operand[i].bits : f32_bits((f32)f64_of(in->operand[i].bits));
+            in->operand[i].bits =
+                in->operand[0].words == 2 ? in->operand[i].bits : f32_bits((f32)f64_of(in->operand[i].bits));
             in->operand[i].real = 0;
         }
     in->run = in->row->run;

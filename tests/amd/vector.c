@@ -43,13 +43,13 @@ static u32 flushed32(u32 bits)
 }
 
 /* Operands of 32 or 16 bits, each lane by itself: what is rare, in the order in which the hardware does it. */
-static void read_narrow(const struct wave *wave, const struct instruction *in, const struct operand *operand, unsigned type,
-                        struct reading reading, u32 *out)
+static void read_narrow(const struct wave *wave, const struct instruction *in, const struct operand *operand,
+                        unsigned type, struct reading reading, u32 *out)
 {
     u32 sign = is_half(type) ? 0x8000 : 0x80000000;
     for (int i = 0; i < wave->lanes; i++) {
         int lane = reading.permuted ? dpp_lane(wave, in, i) : i;
-        u32 bits = lane < 0 ? 0 : lane_read(wave, operand, 0, lane);
+        u32 bits = lane < 0 ? 0 : lane_read(wave, operand, reading.high && !is_half(type), lane);
         bits = selected(bits, (unsigned)reading.select, operand->extend);
         bits = is_half(type) ? half_of(bits, reading.high) : bits;
         bits = reading.absolute ? bits & ~sign : bits;
@@ -58,8 +58,8 @@ static void read_narrow(const struct wave *wave, const struct instruction *in, c
     }
 }
 
-static void read_wide(const struct wave *wave, const struct instruction *in, const struct operand *operand, struct reading reading,
-                      u64 *out)
+static void read_wide(const struct wave *wave, const struct instruction *in, const struct operand *operand,
+                      struct reading reading, u64 *out)
 {
     for (int i = 0; i < wave->lanes; i++) {
         int lane = reading.permuted ? dpp_lane(wave, in, i) : i;
@@ -92,11 +92,12 @@ static void read_plain(const struct wave *wave, const struct operand *operand, u
     }
 }
 
-const void *vector_read(const struct wave *wave, const struct instruction *in, const struct operand *operand, unsigned type,
-                        struct reading reading, union lane_buffer *buffer)
+const void *vector_read(const struct wave *wave, const struct instruction *in, const struct operand *operand,
+                        unsigned type, struct reading reading, union lane_buffer *buffer)
 {
-    int plain = !(reading.high | reading.negate | reading.absolute | reading.select | reading.permuted | operand->extend) &&
-                !is_half(type) && !(wave->flush32 && type == TYPE_f32);
+    int plain =
+        !(reading.high | reading.negate | reading.absolute | reading.select | reading.permuted | operand->extend) &&
+        !is_half(type) && !(wave->flush32 && type == TYPE_f32);
     if (plain && operand->place == PLACE_VECTOR && !is_wide(type))
         return wave->v[operand->index];
     if (plain || type == TYPE_bit)
@@ -193,7 +194,8 @@ static void merge(const struct wave *wave, const struct instruction *in, u32 *ou
             int width = in->dst_sel >= SELECT_WORD ? 16 : 8;
             int at = in->dst_sel >= SELECT_WORD ? (in->dst_sel - SELECT_WORD) * 16 : (in->dst_sel - SELECT_BYTE) * 8;
             u32 mask = ((1u << width) - 1) << at, value = out[i] << at & mask;
-            u32 extended = at + width < 32 && in->dst_unused == 1 && (value >> (at + width - 1) & 1) ? ~0u << (at + width) : 0;
+            u32 extended =
+                at + width < 32 && in->dst_unused == 1 && (value >> (at + width - 1) & 1) ? ~0u << (at + width) : 0;
             out[i] = value | (in->dst_unused == 2 ? old[i] & ~mask : extended);
         } else if (is_half(in->row->result) && !in->sdwa) {
             out[i] = high ? out[i] << 16 | (old[i] & 0xffff) : out[i] | (keep ? old[i] & 0xffff0000 : 0);
@@ -490,11 +492,11 @@ static inline u32 class_f64(f64 value)
 {
     u64 bits = f64_bits(value), magnitude = bits & ~((u64)1 << 63), infinite = (u64)0x7ff << 52;
     u32 negative = (u32)(bits >> 63);
-    return magnitude > infinite         ? 1u << (magnitude >> 51 & 1)
-           : magnitude == infinite      ? 1u << (negative ? 2 : 9)
-           : magnitude >= (u64)1 << 52  ? 1u << (negative ? 3 : 8)
-           : magnitude                  ? 1u << (negative ? 4 : 7)
-                                        : 1u << (negative ? 5 : 6);
+    return magnitude > infinite        ? 1u << (magnitude >> 51 & 1)
+           : magnitude == infinite     ? 1u << (negative ? 2 : 9)
+           : magnitude >= (u64)1 << 52 ? 1u << (negative ? 3 : 8)
+           : magnitude                 ? 1u << (negative ? 4 : 7)
+                                       : 1u << (negative ? 5 : 6);
 }
 
 /* A division a / b: its operands are scaled, so that no step of Newton's iteration overflows or is denormal. */
@@ -509,8 +511,8 @@ static inline int is_denormal(f64 value, f64 least)
 static inline f32 div_scale_f32(f32 what, f32 denominator, f32 numerator, u32 *scaled)
 {
     int is_denominator = what == denominator;
-    int tiny_inverse = is_denormal(1 / (f64)denominator, 0x1p-126);
-    int tiny_result = is_denormal((f64)numerator / (f64)denominator, 0x1p-126);
+    int tiny_inverse = is_denormal((f64)(1 / denominator), 0x1p-126);
+    int tiny_result = is_denormal((f64)(numerator / denominator), 0x1p-126);
     *scaled = 0;
     if (numerator == 0 || denominator == 0)
         return f32_of(0x7fc00000);
@@ -531,7 +533,8 @@ static inline f32 div_scale_f32(f32 what, f32 denominator, f32 numerator, u32 *s
 static inline f64 div_scale_f64(f64 what, f64 denominator, f64 numerator, u32 *scaled)
 {
     int top = (int)(f64_bits(numerator) >> 52 & 2047), bottom = (int)(f64_bits(denominator) >> 52 & 2047);
-    int tiny_inverse = is_denormal(1 / denominator, 0x1p-1022), tiny_result = is_denormal(numerator / denominator, 0x1p-1022);
+    int tiny_inverse = is_denormal(1 / denominator, 0x1p-1022),
+        tiny_result = is_denormal(numerator / denominator, 0x1p-1022);
     *scaled = 0;
     if (numerator == 0 || denominator == 0)
         return f64_of(0x7ff8000000000000);
@@ -566,7 +569,7 @@ static inline f64 div_fixup(f64 quotient, f64 denominator, f64 numerator, f64 na
         return sign * (f64)INFINITY;
     if (isinf(denominator) || numerator == 0)
         return sign * 0.0;
-    return copysign(quotient, sign);
+    return quotient - quotient != 0 ? sign * (f64)INFINITY : copysign(quotient, sign); /* it overflowed on the way */
 }
 
 /* Bytes of b, then of a, as c picks them: 0 to 7 a byte, 8 to 11 the sign of an odd one, 12 zero, above it ones. */
@@ -605,11 +608,6 @@ static inline u32 f16_towards_zero(f32 value)
     f32 back = f16_of(nearest);
     return value == value && fabsf(back) > fabsf(value) ? nearest - 1 : nearest;
 }
-static inline u32 saturated(u64 value, int clamp)
-{
-    return clamp && value >> 32 ? ~0u : (u32)value;
-}
-
 /* f64 to f32 so that rounding once more is as rounding once: what is lost makes the last bit odd. */
 static inline f32 odd_f32(f64 value)
 {
@@ -696,7 +694,7 @@ ELEMENT(bit, u32, , )
     COMPARE(gt, type, a > b)                                                                                           \
     COMPARE(ge, type, a >= b)
 #define UNORDERED(type)                                                                                                \
-    COMPARE(lg, type, a < b || a > b)                                                                                  \
+    COMPARE(lg, type, a<b || a> b)                                                                                     \
     COMPARE(o, type, a == a && b == b)                                                                                 \
     COMPARE(u, type, a != a || b != b)                                                                                 \
     COMPARE(nge, type, !(a >= b))                                                                                      \
@@ -721,8 +719,12 @@ ELEMENT(bit, u32, , )
 #undef COMPARE
 
 #define ROW(mnemonic, function, D, A, B, C, E, what)                                                                   \
-    {.name = #mnemonic, .run = vector_run, .operation = function, .result = TYPE_##D,                                  \
-     .source = {TYPE_##A, TYPE_##B, TYPE_##C, TYPE_##E}, .flags = what},
+    {.name = #mnemonic,                                                                                                \
+     .run = vector_run,                                                                                                \
+     .operation = function,                                                                                            \
+     .result = TYPE_##D,                                                                                               \
+     .source = {TYPE_##A, TYPE_##B, TYPE_##C, TYPE_##E},                                                               \
+     .flags = what},
 #define UNARY(name, D, A, ...) ROW(name, op_##name, D, A, none, none, none, 0)
 #define BINARY(name, D, A, B, ...) ROW(name, op_##name, D, A, B, none, none, 0)
 #define TERNARY(name, D, A, B, C, ...) ROW(name, op_##name, D, A, B, C, none, 0)
@@ -735,12 +737,19 @@ ELEMENT(bit, u32, , )
 #define MIX(mnemonic, D, high, ...)                                                                                    \
     {.name = #mnemonic, .run = run_mix, .operation = op_##mnemonic, .result = TYPE_##D, .half = high},
 #define PACKED(mnemonic, other, D, A, B, C)                                                                            \
-    {.name = #mnemonic, .run = run_packed, .operation = op_##other, .result = TYPE_##D,                                \
-     .source = {TYPE_##A, TYPE_##B, TYPE_##C}, .flags = PACKED_HALVES},
+    {.name = #mnemonic,                                                                                                \
+     .run = run_packed,                                                                                                \
+     .operation = op_##other,                                                                                          \
+     .result = TYPE_##D,                                                                                               \
+     .source = {TYPE_##A, TYPE_##B, TYPE_##C},                                                                         \
+     .flags = PACKED_HALVES},
 #define COMPARE(condition, type, ...)                                                                                  \
-    ROW(v_cmp_##condition##_##type, compare_##condition##_##type, bit, type, type, none, none, 0)                      \
-    {.name = "v_cmpx_" #condition "_" #type, .run = vector_run_compare_exec,                                           \
-     .operation = compare_##condition##_##type, .result = TYPE_bit, .source = {TYPE_##type, TYPE_##type}},
+    ROW(v_cmp_##condition##_##type, compare_##condition##_##type, bit, type, type, none, none,                         \
+        0){.name = "v_cmpx_" #condition "_" #type,                                                                     \
+           .run = vector_run_compare_exec,                                                                             \
+           .operation = compare_##condition##_##type,                                                                  \
+           .result = TYPE_bit,                                                                                         \
+           .source = {TYPE_##type, TYPE_##type}},
 const struct row vector_rows[] = {
 #include "vector_table.h"
     {0}};
