@@ -60,8 +60,8 @@ typedef struct clattn_mpi_plan clattn_mpi_plan;
 /* Collective. A plan for the whole problem: batch, seq_len, heads and so on are those of all ranks together. Besides
  * what clattn_plan_create refuses, these are UNSUPPORTED:
  * tokens   path_attn, deltaformer, mesa_net, the rules with levels and the learners; a cache (kv_len), attn,
- *          state_indices and states on the way; states other than f32; the backward pass; in lists noncausal with a
- *          window, and noncausal alibi_attn
+ *          state_indices and states on the way; states other than f32; the backward pass of mlstm and lists; in lists
+ *          noncausal with a window, and noncausal alibi_attn
  * heads    retention, lightning_attn and alibi_attn, whose decays follow from a head's number among all; tiled heads
  * batch    packed sequences, state_indices
  */
@@ -82,8 +82,11 @@ CLATTN_API clattn_status clattn_mpi_plan_local(const clattn_mpi_plan *plan, int6
  *
  * tokens   cu_seqlens is whole on every rank. initial_state and its kin are read on the rank that the sequences begin
  *          on (the first; the last if reversed), final_state and its kin are written on the rank that they end on. Other
- *          ranks may lack them. k, v and g of lists must be contiguous.
+ *          ranks may lack them. k, v and g of lists must be contiguous. Backward: the gradients by final states are read
+ *          on the rank that the sequences end on, and those by initial states written on the one that they begin on.
  * heads, batch   Everything is a rank's own.
+ * Backward: of an input that ranks share (weights, gates of a head), a rank has the gradient by its own part, or, without
+ * a part, may leave it as it was; the whole's is the sum over ranks, as of a model's other weights.
  *
  * INVALID_ARGUMENT, INVALID_OPERAND, OUT_OF_MEMORY, DEVICE_ERROR (also if MPI fails). */
 CLATTN_API clattn_status clattn_mpi_run(clattn_mpi_plan *plan, const clattn_call *call);

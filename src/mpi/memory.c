@@ -35,9 +35,20 @@ size_t plans_workspace(const clattn_mpi_plan *plan)
 /* Bytes of the rooms for one plan's operands, at its maxima. */
 static size_t rooms_of(const clattn_plan_desc *desc)
 {
-    static const clattn_operand_id ids[] = {
-        CLATTN_STATE_IN,       CLATTN_STATE_OUT,  CLATTN_NORMALIZER_IN, CLATTN_NORMALIZER_OUT, CLATTN_STABILIZER_IN,
-        CLATTN_STABILIZER_OUT, CLATTN_TRANSITION, CLATTN_SEQLENS,       CLATTN_SEQLENS_KV,     CLATTN_POSITION};
+    static const clattn_operand_id ids[] = {CLATTN_STATE_IN,
+                                            CLATTN_STATE_OUT,
+                                            CLATTN_NORMALIZER_IN,
+                                            CLATTN_NORMALIZER_OUT,
+                                            CLATTN_STABILIZER_IN,
+                                            CLATTN_STABILIZER_OUT,
+                                            CLATTN_TRANSITION,
+                                            CLATTN_SEQLENS,
+                                            CLATTN_SEQLENS_KV,
+                                            CLATTN_POSITION,
+                                            CLATTN_GRAD(CLATTN_STATE_IN),
+                                            CLATTN_GRAD(CLATTN_STATE_OUT),
+                                            CLATTN_GRAD(CLATTN_NORMALIZER_IN),
+                                            CLATTN_GRAD(CLATTN_NORMALIZER_OUT)};
     static const clattn_operand_id gathered[] = {CLATTN_K, CLATTN_V, CLATTN_G};
     size_t bytes = 0;
 
@@ -61,13 +72,21 @@ size_t operand_bytes(const clattn_plan_desc *desc, clattn_operand_id id)
     return bytes;
 }
 
+/* The summary of short_conv has an o, of which the backward pass has none. */
+static size_t rooms_of_summary(const clattn_mpi_plan *plan)
+{
+    const int is_backward = plan->whole.pass == CLATTN_PASS_BACKWARD;
+
+    return rooms_of(&plan->summary_desc) + (is_backward ? round_up(operand_bytes(&plan->summary_desc, CLATTN_O)) : 0);
+}
+
 clattn_status clattn_mpi_plan_workspace_size(const clattn_mpi_plan *plan, size_t *bytes)
 {
     if (plan == NULL || bytes == NULL)
         return CLATTN_INVALID_ARGUMENT;
     *bytes = plans_workspace(plan);
     if (plan->split == CLATTN_MPI_TOKENS)
-        *bytes += rooms_of(&plan->local) + (plan->summary != NULL ? rooms_of(&plan->summary_desc) : 0);
+        *bytes += rooms_of(&plan->local) + (plan->summary != NULL ? rooms_of_summary(plan) : 0);
     return CLATTN_SUCCESS;
 }
 

@@ -74,8 +74,9 @@ static const char *refusal_of_tokens(const clattn_plan_desc *desc)
 
     if (refusal_of_rule(desc) != NULL)
         return refusal_of_rule(desc);
-    if (desc->pass == CLATTN_PASS_BACKWARD)
-        return "the backward pass";
+    if (desc->pass == CLATTN_PASS_BACKWARD && (desc->rule == CLATTN_MLSTM || is_list(desc->rule)))
+        return is_list(desc->rule) ? "gradients by keys of other ranks are not summed"
+                                   : "gradients by stabilized states are not folded";
     if (desc->kv_len != 0)
         return "a cache of keys (kv_len)";
     if (has(desc, CLATTN_WITH_ATTN))
@@ -154,7 +155,7 @@ static void describe_tokens(clattn_mpi_plan *plan)
         local->flags |= has(local, CLATTN_CU_SEQLENS) ? CLATTN_CU_SEQLENS_KV : 0;
     }
     if (plan->exchange == EXCHANGE_STATES || plan->exchange == EXCHANGE_INPUTS)
-        local->flags |= CLATTN_INITIAL_STATE;
+        local->flags |= CLATTN_INITIAL_STATE | (local->pass == CLATTN_PASS_BACKWARD ? CLATTN_FINAL_STATE : 0);
 }
 
 /* Heads that share keys, queries or a state stay together. */
@@ -201,6 +202,10 @@ static void describe_summary(clattn_mpi_plan *plan)
     clattn_plan_desc *summary = &plan->summary_desc;
 
     *summary = plan->local;
+    if (summary->pass == CLATTN_PASS_BACKWARD)
+        summary->mode = CLATTN_MODE_AUTO;
+    summary->pass = CLATTN_PASS_FORWARD;
+    summary->added_gradients = 0;
     summary->flags &= ~(CLATTN_INITIAL_STATE | CLATTN_NONCAUSAL);
     summary->flags |= plan->exchange == EXCHANGE_STATES ? CLATTN_SUMMARY : CLATTN_FINAL_STATE;
     fit_types(summary);

@@ -6,32 +6,16 @@
  *     run        the ordinary plan, from the state that the fold came to
  *
  * The state of short_conv is its last W inputs: M shifts them by the stretch's tokens. */
-#include "mpi/mpi.h"
+#include "mpi/states.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATE, NORMALIZER, STABILIZER, TRANSITION, FIELDS };
-
 static const clattn_operand_id initial_ids[] = {CLATTN_STATE_IN, CLATTN_NORMALIZER_IN, CLATTN_STABILIZER_IN};
 static const clattn_operand_id final_ids[FIELDS] = {CLATTN_STATE_OUT, CLATTN_NORMALIZER_OUT, CLATTN_STABILIZER_OUT,
                                                     CLATTN_TRANSITION};
-
-/* The floats of a summary of all sequences and heads, one field after the other. */
-struct layout {
-    size_t count[FIELDS], at[FIELDS], total; /* count 0: the rule has no such field */
-    size_t row;                              /* of the state: floats of a sequence */
-};
-
-struct states {
-    clattn_mpi_plan *plan;
-    struct part *part;
-    struct layout layout;
-    clattn_plan_desc desc; /* of the fold: with the call's sequences */
-    float *own, *all, *state, *unused;
-};
 
 static struct layout layout_of(const clattn_mpi_plan *plan, int64_t sequences)
 {
@@ -52,12 +36,12 @@ static struct layout layout_of(const clattn_mpi_plan *plan, int64_t sequences)
     return layout;
 }
 
-static float *field_of(const struct states *s, float *memory, int field)
+float *field_of(const struct states *s, float *memory, int field)
 {
     return s->layout.count[field] > 0 ? memory + s->layout.at[field] : NULL;
 }
 
-static size_t bytes_of(const struct states *s, int field)
+size_t field_bytes(const struct states *s, int field)
 {
     return s->layout.count[field] * sizeof(float);
 }
@@ -72,40 +56,58 @@ static clattn_state_parts parts_of(const struct states *s, float *memory)
 
 /* ---- Summary ------------------------------------------------------------------------------------------------------ */
 
-/* Of the part's operands those that the plan reads, and its o. */
-static void take_operands(struct states *s, struct part *summary)
+void take_operands(const struct states *s, const clattn_plan_desc *desc, struct part *part)
 {
-    *summary = *s->part;
-    summary->operand_count = 0;
+    *part = *s->part;
+    part->operand_count = 0;
     for (size_t i = 0; i < s->part->operand_count; i++) {
         const clattn_operand *operand = &s->part->operands[i];
         clattn_operand_info info;
-        if (clattn_operand_describe(&s->plan->summary_desc, operand->id, &info) == CLATTN_SUCCESS && info.rank > 0 &&
-            (!info.output || operand->id == CLATTN_O))
-            summary->operands[summary->operand_count++] = *operand;
+        if (clattn_operand_describe(desc, operand->id, &info) == CLATTN_SUCCESS && info.rank > 0 && !info.output)
+            part->operands[part->operand_count++] = *operand;
     }
+}
+
+/* The summary of short_conv is its ordinary plan, which has an o: the caller's, which the run writes again, or in the
+ * backward pass one that nobody reads. */
+static clattn_status add_output(struct states *s, struct part *summary)
+{
+    const size_t bytes = operand_bytes(&s->plan->summary_desc, CLATTN_O);
+    const clattn_operand *o = part_operand(s->part, CLATTN_O);
+
+    if (bytes == 0)
+        return CLATTN_SUCCESS;
+    if (o != NULL && s->plan->whole.pass == CLATTN_PASS_FORWARD) {
+        summary->operands[summary->operand_count++] = *o;
+        return CLATTN_SUCCESS;
+    }
+    s->output = malloc(bytes);
+    if (s->output == NULL)
+        return note_failure(s->plan->context, CLATTN_OUT_OF_MEMORY, "no memory for %zu bytes of o", bytes);
+    return part_put_output(s->plan, summary, CLATTN_O, s->output, bytes);
 }
 
 static clattn_status summarize(struct states *s)
 {
     struct part summary;
 
-    take_operands(s, &summary);
+    take_operands(s, &s->plan->summary_desc, &summary);
+    TRY(add_output(s, &summary));
     for (int field = 0; field < FIELDS; field++)
         if (s->layout.count[field] > 0)
-            TRY(part_put_output(s->plan, &summary, final_ids[field], field_of(s, s->own, field), bytes_of(s, field)));
+            TRY(part_put_output(s->plan, &summary, final_ids[field], field_of(s, s->own, field),
+                                field_bytes(s, field)));
     TRY(note_failure(s->plan->context, part_compute(s->plan->summary, &summary), "no summary of its tokens"));
     for (int field = 0; field < FIELDS; field++)
         if (s->layout.count[field] > 0)
-            TRY(part_read(s->plan, &summary, part_operand(&summary, final_ids[field]), bytes_of(s, field),
+            TRY(part_read(s->plan, &summary, part_operand(&summary, final_ids[field]), field_bytes(s, field),
                           field_of(s, s->own, field)));
     return CLATTN_SUCCESS;
 }
 
 /* ---- Exchange ----------------------------------------------------------------------------------------------------- */
 
-/* The caller's state as one contiguous field. */
-static clattn_status pack(struct states *s, const clattn_operand *operand, const clattn_operand_info *info, float *to)
+clattn_status pack_field(struct states *s, const clattn_operand *operand, const clattn_operand_info *info, float *to)
 {
     const int64_t sequences = s->part->sequences, heads = info->dims[1];
     const int is_contiguous = operand->batch_stride == 0 && operand->token_stride == 0 && operand->head_stride == 0;
@@ -151,31 +153,53 @@ static clattn_status read_initial(struct states *s)
         if (!has_memory(s->part, operand))
             return note_failure(plan->context, CLATTN_INVALID_OPERAND, "%s is missing on the rank that begins",
                                 info.name);
-        TRY(pack(s, operand, &info, field_of(s, s->state, field)));
+        TRY(pack_field(s, operand, &info, field_of(s, s->state, field)));
     }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status floats_type(struct states *s, size_t count, MPI_Datatype *floats)
+{
+    TRY(note_mpi(s->plan->context, MPI_Type_contiguous((int)count, MPI_FLOAT, floats), "MPI_Type_contiguous"));
+    MPI_Type_commit(floats);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status gather_floats(struct states *s, const float *own, float *all, size_t count)
+{
+    clattn_mpi_context *context = s->plan->context;
+    MPI_Datatype floats;
+
+    TRY(floats_type(s, count, &floats));
+    note_mpi(context, MPI_Allgather(own, 1, floats, all, 1, floats, context->comm), "MPI_Allgather");
+    MPI_Type_free(&floats);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status broadcast_floats(struct states *s, float *at, size_t count, int root)
+{
+    clattn_mpi_context *context = s->plan->context;
+    MPI_Datatype floats;
+
+    TRY(floats_type(s, count, &floats));
+    note_mpi(context, MPI_Bcast(at, 1, floats, root, context->comm), "MPI_Bcast");
+    MPI_Type_free(&floats);
     return CLATTN_SUCCESS;
 }
 
 static clattn_status exchange(struct states *s)
 {
-    clattn_mpi_context *context = s->plan->context;
     const int reversed = (s->plan->whole.flags & CLATTN_REVERSED) != 0;
-    MPI_Datatype floats;
 
-    TRY(note_mpi(context, MPI_Type_contiguous((int)s->layout.total, MPI_FLOAT, &floats), "MPI_Type_contiguous"));
-    MPI_Type_commit(&floats);
-    note_mpi(context, MPI_Allgather(s->own, 1, floats, s->all, 1, floats, context->comm), "MPI_Allgather");
-    if (s->plan->whole.flags & CLATTN_INITIAL_STATE)
-        note_mpi(context, MPI_Bcast(s->state, 1, floats, reversed ? context->ranks - 1 : 0, context->comm),
-                 "MPI_Bcast");
-    MPI_Type_free(&floats);
-    return CLATTN_SUCCESS;
+    TRY(gather_floats(s, s->own, s->all, s->layout.total));
+    return s->plan->whole.flags & CLATTN_INITIAL_STATE
+               ? broadcast_floats(s, s->state, s->layout.total, reversed ? s->plan->context->ranks - 1 : 0)
+               : CLATTN_SUCCESS;
 }
 
 /* ---- Fold --------------------------------------------------------------------------------------------------------- */
 
-/* The tokens of a sequence on a rank. */
-static int64_t tokens_on(const struct states *s, int rank, int64_t sequence)
+int64_t tokens_on(const struct states *s, int rank, int64_t sequence)
 {
     const int64_t *starts = s->part->starts;
     int64_t first, count, begin, end;
@@ -242,15 +266,18 @@ static clattn_status fold(struct states *s)
 static clattn_status run_from_state(struct states *s)
 {
     clattn_mpi_plan *plan = s->plan;
-    const int ends = (plan->local.flags & CLATTN_FINAL_STATE) != 0;
+    const int is_backward = plan->whole.pass == CLATTN_PASS_BACKWARD;
+    const int ends = (plan->local.flags & CLATTN_FINAL_STATE) != 0 && !is_backward;
 
     for (int field = STATE; field < TRANSITION; field++) {
         if (s->layout.count[field] == 0)
             continue;
-        TRY(part_put(plan, s->part, initial_ids[field], field_of(s, s->state, field), bytes_of(s, field)));
+        TRY(part_put(plan, s->part, initial_ids[field], field_of(s, s->state, field), field_bytes(s, field)));
         if (ends && !is_last(plan))
-            TRY(part_put_output(plan, s->part, final_ids[field], field_of(s, s->unused, field), bytes_of(s, field)));
+            TRY(part_put_output(plan, s->part, final_ids[field], field_of(s, s->unused, field), field_bytes(s, field)));
     }
+    if (is_backward)
+        TRY(gradients_bind(s, s->part));
     return note_failure(plan->context, part_compute(plan->run, s->part), "the run failed");
 }
 
@@ -280,6 +307,8 @@ static void prepare(struct states *s)
     begin_with_nothing(s);
     if (is_first(s->plan) && (s->plan->whole.flags & CLATTN_INITIAL_STATE) && read_initial(s) != CLATTN_SUCCESS)
         return;
+    if (s->plan->whole.pass == CLATTN_PASS_BACKWARD && gradients_begin(s) != CLATTN_SUCCESS)
+        return;
     if (s->plan->context->ranks > 1)
         summarize(s);
 }
@@ -290,6 +319,8 @@ static clattn_status exchange_and_run(struct states *s)
         TRY(exchange(s));
         TRY(agree(s->plan->context));
         fold(s);
+        if (s->plan->whole.pass == CLATTN_PASS_BACKWARD)
+            TRY(gradients_fold(s));
     }
     if (s->plan->context->trouble.status == CLATTN_SUCCESS)
         run_from_state(s);
@@ -308,5 +339,7 @@ clattn_status run_states(clattn_mpi_plan *plan, struct part *part)
     if (status == CLATTN_SUCCESS)
         status = exchange_and_run(&s);
     free(s.own);
+    free(s.back);
+    free(s.output);
     return status;
 }

@@ -1,7 +1,8 @@
 /* Ranks of MPI, each with a part of a problem: every rank's outputs are those of the reference for the whole. Without
  * cmocka's assertions, which would leave the other ranks waiting: failures are counted and printed.
  *
- * mpirun -n N test_mpi [RULE …]: the rules whose packed sequences are cut; none: all rules, with options, in all ways. */
+ * mpirun -n N test_mpi [RULE … | options]: the rules whose packed sequences are cut; none: all rules, in all ways, and
+ * options. */
 #include "harness.h"
 
 #include "clattn_mpi.h"
@@ -109,7 +110,7 @@ static void take_part(struct rank_part *part, const struct check_tensors *whole,
     for (int i = 0; i < part->problem.operand_count; i++) {
         const struct operand_row *row = &part->problem.operands[i];
         clattn_operand *operand = &part->operands[part->operand_count++];
-        *operand = (clattn_operand){.id = row->id, .host = whole->tensor[row->id].data};
+        *operand = (clattn_operand){.id = operand_to_public(row->id), .host = whole->tensor[row->id].data};
         part->dimension[row->id] = cut_dimension(row, split);
         part->bytes[row->id] = whole->tensor[row->id].bytes;
         if (part->dimension[row->id] < 0)
@@ -167,7 +168,7 @@ static void compare(const struct check_tensors *actual, const struct check_tenso
 {
     char detail[128];
 
-    for (int id = 1; id <= (int)OPERAND_IDS; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         double error;
         if (actual->tensor[id].data == NULL || !actual->tensor[id].info.output)
             continue;
@@ -201,7 +202,7 @@ struct buffers {
 static clattn_status write_buffers(struct buffers *buffers, struct rank_part *part, clattn_operand *operands)
 {
     for (size_t i = 0; i < part->operand_count; i++) {
-        const size_t bytes = part->bytes[part->operands[i].id];
+        const size_t bytes = part->bytes[operand_from_public(part->operands[i].id)];
         operands[i] = (clattn_operand){.id = part->operands[i].id, .offset = FRONT, .size = bytes};
         if (bytes == 0)
             continue;
@@ -229,7 +230,7 @@ static clattn_status enqueue_and_read(clattn_mpi_plan *plan, struct buffers *buf
     buffers->cl->WaitForEvents(1, &after);
     buffers->cl->ReleaseEvent(after);
     for (size_t i = 0; i < part->operand_count; i++)
-        if (call->operands[i].buffer != NULL && operand_is_output(part->operands[i].id))
+        if (call->operands[i].buffer != NULL && part->problem.operands[i].numbers == NUMBERS_WRITTEN)
             TRY(opencl_read(NULL, buffers->cl, buffers->queue, buffers->at[i], FRONT, call->operands[i].size,
                             part->operands[i].host));
     return CLATTN_SUCCESS;
@@ -292,21 +293,55 @@ static void forget_finals(struct check_tensors *actual, const struct check_tenso
             memcpy(actual->tensor[id].data, expected->tensor[id].data, actual->tensor[id].bytes);
 }
 
+/* What is compared from run to run. */
+static clattn_operand_id main_output(const struct check_tensors *tensors)
+{
+    return tensors->desc.pass == CLATTN_PASS_BACKWARD ? gradient_of(CLATTN_V) : CLATTN_O;
+}
+
 /* The same bits again, of a second run and from buffers. */
 static void check_again(clattn_mpi_plan *plan, const struct check_tensors *tensors, clattn_mpi_split split,
                         const char *what)
 {
     static const run_fn runs[] = {run_on_host, run_on_buffers};
-    const size_t bytes = tensors->tensor[CLATTN_O].bytes;
-    char *before = malloc(bytes);
+    const struct check_tensor *output = &tensors->tensor[main_output(tensors)];
+    char *before = malloc(output->bytes);
 
-    memcpy(before, tensors->tensor[CLATTN_O].data, bytes);
+    memcpy(before, output->data, output->bytes);
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         expect_status(run_plan(plan, tensors, split, runs[i]), CLATTN_SUCCESS, what);
-        expect(memcmp(before, tensors->tensor[CLATTN_O].data, bytes) == 0, what,
+        expect(memcmp(before, output->data, output->bytes) == 0, what,
                i == 0 ? "other bits in a second run" : "other bits from buffers");
     }
     free(before);
+}
+
+/* Gradients by what all tokens share: a rank has those of its tokens, and their sum is the whole's. */
+static int is_shared(const struct check_tensors *tensors, const struct operand_row *row)
+{
+    return tensors->desc.pass == CLATTN_PASS_BACKWARD && row->numbers == NUMBERS_WRITTEN &&
+           cut_dimension(row, CLATTN_MPI_TOKENS) < 0 && strchr(row->dims, 'N') == NULL;
+}
+
+static void for_shared(struct check_tensors *tensors, clattn_mpi_split split, void (*what)(struct check_tensor *))
+{
+    struct problem problem;
+
+    if (split != CLATTN_MPI_TOKENS || problem_init(&problem, &tensors->desc, NULL) != CLATTN_SUCCESS)
+        return;
+    for (int i = 0; i < problem.operand_count; i++)
+        if (is_shared(tensors, &problem.operands[i]))
+            what(&tensors->tensor[problem.operands[i].id]);
+}
+
+static void clear(struct check_tensor *tensor)
+{
+    memset(tensor->data, 0, tensor->bytes);
+}
+
+static void sum_over_ranks(struct check_tensor *tensor)
+{
+    MPI_Allreduce(MPI_IN_PLACE, tensor->data, (int)check_count(&tensor->info), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
 static void check(const clattn_plan_desc *desc, clattn_mpi_split split, const int64_t *cuts, double bound,
@@ -319,9 +354,11 @@ static void check(const clattn_plan_desc *desc, clattn_mpi_split split, const in
     if (!expect(check_reference(&expected, &tensors, NULL, NULL) == CLATTN_SUCCESS, what, "no reference"))
         return;
     fill_from(&tensors, &expected);
+    for_shared(&tensors, split, clear);
     if (expect_status(clattn_mpi_plan_create(&plan, context, desc, split), CLATTN_SUCCESS, what)) {
         if (expect_status(run_plan(plan, &tensors, split, run_on_host), CLATTN_SUCCESS, what)) {
             check_again(plan, &tensors, split, what);
+            for_shared(&tensors, split, sum_over_ranks);
             forget_finals(&tensors, &expected, split);
             compare(&tensors, &expected, bound, what);
         }
@@ -388,15 +425,41 @@ static const clattn_rule uncut_rules[] = {
     CLATTN_PATH_ATTN, CLATTN_DELTAFORMER, CLATTN_LACT,    CLATTN_LOG_LINEAR_ATTN, CLATTN_LOG_LINEAR_GATED_DELTA_RULE,
     CLATTN_MESA_NET,  CLATTN_TTT_LINEAR,  CLATTN_TTT_MLP, CLATTN_TITANS,          CLATTN_TITANS_MLP};
 
-static int is_chosen(clattn_rule rule)
+/* Gradients, of packed sequences and, of all rules, of whole ones. */
+static void check_gradients(clattn_rule rule)
 {
-    int is_named = *chosen == NULL;
+    static const int64_t cuts[] = {0, 1, 1, 20, 31, TOKENS};
+    clattn_plan_desc desc = desc_of(rule);
+    char what[64];
+
+    if (!rule_takes(rule_get(rule), OPTION_pass) || rule == CLATTN_MLSTM)
+        return;
+    snprintf(what, sizeof what, "gradients of %s", rule_get(rule)->name);
+    desc.pass = CLATTN_PASS_BACKWARD;
+    if (*chosen == NULL)
+        check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, what);
+    desc.batch = 1;
+    desc.flags |= CLATTN_CU_SEQLENS;
+    desc.sequences = SEQUENCES;
+    check(&desc, CLATTN_MPI_TOKENS, cuts, 1e-5, what);
+}
+
+static int is_named(const char *wanted)
+{
+    int found = *chosen == NULL;
 
     for (char **name = chosen; *name != NULL; name++)
-        is_named |= strcmp(*name, rule_get(rule)->name) == 0;
+        found |= strcmp(*name, wanted) == 0;
+    return found;
+}
+
+static int is_chosen(clattn_rule rule)
+{
+    int is_wanted = is_named(rule_get(rule)->name);
+
     for (size_t i = 0; i < sizeof uncut_rules / sizeof *uncut_rules; i++)
-        is_named &= rule != uncut_rules[i];
-    return is_named;
+        is_wanted &= rule != uncut_rules[i];
+    return is_wanted;
 }
 
 static void check_options(void)
@@ -410,6 +473,18 @@ static void check_options(void)
     desc.flags |= CLATTN_REVERSED | CLATTN_STATE_VK | CLATTN_WITH_ROPE;
     desc.kv_heads = 2;
     check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "reversed, shared states, rope");
+    desc = desc_of(CLATTN_LINEAR_ATTN);
+    desc.flags |= CLATTN_NORMALIZE;
+    desc.feature_map = CLATTN_FEATURE_ELU1;
+    desc.pass = CLATTN_PASS_BACKWARD;
+    check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "gradients, normalized");
+    desc.flags |= CLATTN_NONCAUSAL;
+    check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "gradients, noncausal");
+    desc = desc_of(CLATTN_GATED_DELTA_RULE);
+    desc.flags = CLATTN_REVERSED | CLATTN_STATE_VK | CLATTN_WITH_ROPE;
+    desc.kv_heads = 2;
+    desc.pass = CLATTN_PASS_BACKWARD;
+    check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "gradients, reversed, shared states, rope, no states");
     desc = desc_of(CLATTN_GATED_DELTA_RULE);
     desc.qk_heads = 2;
     check(&desc, CLATTN_MPI_HEADS, NULL, 1e-5, "heads");
@@ -444,6 +519,9 @@ static void check_refusals(void)
         snprintf(named, sizeof named, "%s cut by tokens", rule_get(uncut_rules[i])->name);
         expect_refused(&desc, CLATTN_MPI_TOKENS, named);
     }
+    desc = desc_of(CLATTN_MLSTM);
+    desc.pass = CLATTN_PASS_BACKWARD;
+    expect_refused(&desc, CLATTN_MPI_TOKENS, "stabilized states");
     desc = desc_of(CLATTN_RETENTION);
     expect_refused(&desc, CLATTN_MPI_HEADS, "a head's number");
     desc = desc_of(CLATTN_GLA);
@@ -561,9 +639,11 @@ static void run_all(void)
 {
     check_parts();
     for (clattn_rule rule = 1; rule < RULE_COUNT; rule++)
-        if (is_chosen(rule))
+        if (is_chosen(rule)) {
             check_tokens(rule);
-    if (*chosen == NULL)
+            check_gradients(rule);
+        }
+    if (is_named("options"))
         check_options();
     check_refusals();
     check_bad_operands();
