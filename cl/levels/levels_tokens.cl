@@ -4,7 +4,9 @@
  * then become one, with the token's write k x^T.
  * One group: BV value columns of one head of one sequence. A lane has VEC columns of KL channels, LANES_K lanes share a
  * column. The first token reads the initial state, the last one writes the final state, and between them buckets are in
- * the workspace, where each lane loads what it has stored. */
+ * the workspace, where each lane loads what it has stored. With TAIL it begins at the last multiple of TAIL tokens, writes
+ * no outputs, and of the final state only the buckets that lie behind it, and zeros in place of those that there are
+ * not. */
 #include "levels.clh"
 
 #define KL (KP / LANES_K)
@@ -50,9 +52,10 @@ levels_tokens(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, i
     place at =
         place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     int c0 = get_group_id(2) * BV, c = LANE % COLUMNS * VEC, first = LANE / COLUMNS * KL, sums = 0;
-    uint here = first_position(at), live = first_buckets(at, here);
+    int begin = TAIL > 0 ? at.rows - at.rows % max(TAIL, 1) : 0;
+    uint here = first_position(at) + begin, live = TAIL > 0 ? 0 : first_buckets(at, here);
 
-    for (int row = 0; row < at.rows; row++) {
+    for (int row = begin; row < at.rows; row++) {
         chunk_t chunk = chunk_at(at, row);
         global const float *weight = levels + at_row(levels_at, at.batch, at.first + row, at.head);
         int merged = 31 - clz(here ^ (here + 1)), ends = row + 1 == at.rows;
@@ -115,9 +118,11 @@ levels_tokens(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, i
         here++;
         live = ((live & ~buckets_up_to(merged)) | (here & buckets_up_to(merged))) & ALL_BUCKETS;
         out = lanes_sum(predicted_parts, sums++, out);
-        if (first == 0 && c0 + c < OUTPUT_COLUMNS)
+        if (TAIL == 0 && first == 0 && c0 + c < OUTPUT_COLUMNS)
             output_put(out, at, row, c0 + c);
     }
+    if (TAIL > 0) /* others write these */
+        live |= here & ALL_BUCKETS & ~(uint)(TAIL - 1);
     for (int level = 0; level < LEVELS && (at.states & HAS_final); level++) {
         int has = level > 0 && (live >> (level - 1) & 1);
         if (has && at.rows > 0)

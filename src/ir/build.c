@@ -71,6 +71,12 @@ int ir_loop(struct ir_recipe *recipe, const struct ir_loop *loop)
     return recipe->loop_count++;
 }
 
+void ir_loop_end(struct ir_recipe *recipe, int loop, int last)
+{
+    if (loop != IR_NONE)
+        recipe->loops[loop].last = last;
+}
+
 void ir_close(struct ir_recipe *recipe)
 {
     free(recipe->nodes);

@@ -112,6 +112,15 @@ static int64_t stride_of(const struct ir_call *call, const struct ir_node *node)
     return view.head;
 }
 
+static int64_t bits_of(int64_t x)
+{
+    int64_t bits = 0;
+
+    while (x >> bits > 0)
+        bits++;
+    return bits;
+}
+
 static int64_t binary(enum ir_operation operation, int64_t a, int64_t b)
 {
     switch (operation) {
@@ -123,6 +132,8 @@ static int64_t binary(enum ir_operation operation, int64_t a, int64_t b)
     case IR_LOWER: return a < b ? a : b;
     case IR_HIGHER: return a > b ? a : b;
     case IR_LESS: return a < b;
+    case IR_SHIFT: return a << b;
+    case IR_BITS: return bits_of(a);
     default: return a == b;
     }
 }

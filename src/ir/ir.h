@@ -38,7 +38,9 @@ enum ir_operation {
     IR_LOWER,
     IR_HIGHER,
     IR_LESS, /* 1 or 0 */
-    IR_EQUAL
+    IR_EQUAL,
+    IR_SHIFT, /* left times 2^right */
+    IR_BITS   /* binary digits of left without leading zeros; right is not used */
 };
 
 /* Whether the operation refers to a loop, whose number is the node's value. */
@@ -182,6 +184,8 @@ ir_expression ir_binary(struct ir_recipe *recipe, enum ir_operation operation, i
 int ir_tensor(struct ir_recipe *recipe, const struct ir_tensor *tensor);
 int ir_step(struct ir_recipe *recipe, const struct ir_step *step);
 int ir_loop(struct ir_recipe *recipe, const struct ir_loop *loop);
+/* Sets the last step of a loop. */
+void ir_loop_end(struct ir_recipe *recipe, int loop, int last);
 /* Replaces a step. */
 void ir_replace(struct ir_recipe *recipe, int number, const struct ir_step *step);
 /* Adds an argument to the kernel that was added or replaced last. */

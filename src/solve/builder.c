@@ -475,6 +475,19 @@ static void add_loop(struct builder *b, int first, ir_expression rows, int64_t p
     ir_loop(b->ir, &loop);
 }
 
+int build_open_loop(struct builder *b, ir_expression rows, int64_t per_turn)
+{
+    const int number = b->ir->loop_count;
+
+    add_loop(b, b->ir->step_count, rows, per_turn, 0);
+    return b->ir->failed ? IR_NONE : number;
+}
+
+void build_close_loop(struct builder *b, int loop)
+{
+    ir_loop_end(b->ir, loop, b->ir->step_count - 1);
+}
+
 void build_loop(struct builder *b, int first, ir_expression rows, int64_t per_turn)
 {
     add_loop(b, first, rows, per_turn, 0);

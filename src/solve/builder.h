@@ -140,6 +140,10 @@ int build_product_if(struct builder *b, const struct product *product, ir_expres
 void build_loop(struct builder *b, int first, ir_expression rows, int64_t per_turn);
 /* The same from the last rows to the first. */
 void build_loop_down(struct builder *b, int first, ir_expression rows, int64_t per_turn);
+/* The same of all steps from here to build_close_loop, which may be children with loops of their own. Returns the loop's
+ * number. The last step is in none of these. */
+int build_open_loop(struct builder *b, ir_expression rows, int64_t per_turn);
+void build_close_loop(struct builder *b, int loop);
 /* The number of the loop that build_loop will add next, for expressions in steps that are added before it. */
 int build_next_loop(const struct builder *b);
 

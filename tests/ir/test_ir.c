@@ -56,7 +56,8 @@ static void test_expressions(void **state)
         int64_t left, right, value;
     } rows[] = {{IR_ADD, 7, 3, 10},      {IR_SUBTRACT, 3, 7, -4}, {IR_MULTIPLY, 7, 3, 21}, {IR_DIVIDE, 7, 3, 2},
                 {IR_DIVIDE_UP, 7, 3, 3}, {IR_DIVIDE_UP, 6, 3, 2}, {IR_LOWER, 7, 3, 3},     {IR_HIGHER, 7, 3, 7},
-                {IR_LESS, 3, 7, 1},      {IR_LESS, 7, 7, 0},      {IR_EQUAL, 7, 7, 1},     {IR_EQUAL, 3, 7, 0}};
+                {IR_LESS, 3, 7, 1},      {IR_LESS, 7, 7, 0},      {IR_EQUAL, 7, 7, 1},     {IR_EQUAL, 3, 7, 0},
+                {IR_SHIFT, 3, 4, 48},    {IR_BITS, 0, 0, 0},      {IR_BITS, 7, 0, 3},      {IR_BITS, 8, 8, 4}};
     static const int64_t lengths[] = {
         [IR_BATCH] = 1, [IR_TOKENS] = 2, [IR_SEQUENCES] = 3, [IR_KEYS] = 4, [IR_TAIL] = 5};
     struct ir_recipe recipe = {0};

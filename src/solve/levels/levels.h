@@ -15,6 +15,12 @@ void levels_bind_buckets(struct builder *b, const struct problem *problem, const
 struct kernel_step levels_position_step(const struct problem *problem);
 void levels_add_position(struct builder *b, const struct kernel_step *step);
 
+/* The kernel that goes token by token, and its tiles; those that are TILE_OPEN are chosen. With a tail it only writes final
+ * states, from the last multiple of so many tokens on; 0: it is the whole. */
+clattn_status levels_tokens_tile(const struct device_facts *facts, const struct problem *problem,
+                                 struct state_tile *tile);
+struct kernel_step levels_tokens_step(const struct problem *problem, const struct state_tile *tile, int tail);
+
 /* Up to this many tokens are computed token by token. */
 int64_t levels_most_tokens(const struct device_facts *facts);
 

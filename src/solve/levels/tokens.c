@@ -37,11 +37,12 @@ static enum preference prefers(const struct device_facts *facts, const struct pr
                                                                                        : PREFERENCE_NONE;
 }
 
-static struct kernel_step step_of(const struct problem *problem, const struct state_tile *t)
+struct kernel_step levels_tokens_step(const struct problem *problem, const struct state_tile *t, int tail)
 {
     const struct state_sizes s = state_sizes(problem, t);
     struct kernel_step step = levels_step(FILE_levels_tokens, problem, t);
 
+    step_constant(&step, "TAIL", tail);
     step_local(&step, "LOCAL_ROWS_Q", s.slice, FLOAT);
     step_local(&step, "LOCAL_ROWS_K", s.slice, FLOAT);
     step_local(&step, "LOCAL_ROWS_X", s.values, FLOAT);
@@ -70,15 +71,12 @@ static void follow(const struct problem *problem, const struct device_facts *fac
     t->block_k = round_up(problem->desc.key_dim, higher(t->lanes_k, t->vec));
 }
 
-static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
-                                  const struct problem *problem, void *tiles)
+clattn_status levels_tokens_tile(const struct device_facts *facts, const struct problem *problem, struct state_tile *t)
 {
     const struct shared_wish wish = {32, 8, 2 * (int64_t)facts->device->info.compute_units, 32};
-    struct state_tile *t = &((struct tokens_tiles *)tiles)->tile;
     const struct state_tile tuned = *t;
     struct kernel_step step;
 
-    (void)solver;
     *t = state_tile(facts, problem, &wish);
     if (is_serial(facts))
         t->block_v = t->vec;
@@ -88,8 +86,15 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
     follow(problem, facts, t);
     if (!state_tile_is_sound(t, facts))
         return CLATTN_UNSUPPORTED;
-    step = step_of(problem, t);
+    step = levels_tokens_step(problem, t, 0);
     return step_fits(&step, facts->device);
+}
+
+static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
+                                  const struct problem *problem, void *tiles)
+{
+    (void)solver;
+    return levels_tokens_tile(facts, problem, &((struct tokens_tiles *)tiles)->tile);
 }
 
 /* ---- Shape and recipe ---------------------------------------------------------------------------------------------
@@ -102,7 +107,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
 
     (void)solver;
     s->tile = ((const struct tokens_tiles *)tiles)->tile;
-    s->step = step_of(problem, &s->tile);
+    s->step = levels_tokens_step(problem, &s->tile, 0);
     s->position = levels_position_step(problem);
     s->value_groups = value_groups(problem, s->tile.block_v);
     return step_fits(&s->step, facts->device);
