@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "compile.h"
 
 #include "base/file.h"
@@ -41,6 +42,27 @@ static char *read_ending(const char *path, const char *ending, size_t *bytes)
     return file_read(whole, most_bytes, bytes);
 }
 
+/* The instructions as a script of sed makes them, which tests change to see that a mistake is found. NULL: memory ran
+ * out, or there is no sed. */
+static char *edit(const char *path, char *instructions)
+{
+    struct text text = {0};
+    char command[PATH + 64], piece[4096];
+    size_t bytes;
+    FILE *from;
+
+    text_fit(command, sizeof command, "sed -E -e \"$CLATTN_AMD_EDIT\" '%s.s'", path);
+    from = popen(command, "r");
+    while (from != NULL && (bytes = fread(piece, 1, sizeof piece, from)) > 0)
+        text_add(&text, piece, bytes);
+    if (from == NULL || pclose(from) != 0)
+        text.failed = 1;
+    if (!text.failed && text.at != NULL && strcmp(text.at, instructions) != 0)
+        fprintf(stderr, "amd: instructions were edited\n");
+    free(instructions);
+    return text_take(&text);
+}
+
 /* A code object and its instructions. The second is written last: where it is, there is the first. */
 static int read_kept(const char *path, struct compiled *compiled)
 {
@@ -49,7 +71,9 @@ static int read_kept(const char *path, struct compiled *compiled)
     compiled->disassembly = read_ending(path, ".s", &length);
     if (compiled->disassembly != NULL)
         compiled->object = read_ending(path, ".co", &compiled->bytes);
-    return compiled->object != NULL;
+    if (compiled->object != NULL && getenv("CLATTN_AMD_EDIT") != NULL)
+        compiled->disassembly = edit(path, compiled->disassembly);
+    return compiled->object != NULL && compiled->disassembly != NULL;
 }
 
 /* ---- The tools --------------------------------------------------------------------------------------------------- */

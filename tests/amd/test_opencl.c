@@ -3,6 +3,7 @@
 
 #include "device/opencl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST = 4096 };
@@ -182,6 +183,51 @@ static void test_arguments(void **state)
     cl->ReleaseKernel(kernel);
 }
 
+/* ---- The order of waves ------------------------------------------------------------------------------------------- */
+
+static const char mirrors[] = "kernel void tested(global int *to)\n"
+                              "{\n"
+                              "    local int shared[256];\n"
+                              "    shared[get_local_id(0)] = get_local_id(0);\n"
+                              "    BETWEEN;\n"
+                              "    to[get_local_id(0)] = shared[255 - get_local_id(0)];\n"
+                              "}\n";
+
+static void mirror(const char *between, int reverse, int actual[256])
+{
+    char source[sizeof mirrors + 100];
+    const size_t global = 256;
+    cl_mem to = buffer_of(256 * sizeof *actual, NULL);
+    cl_kernel kernel;
+
+    snprintf(source, sizeof source, "#define BETWEEN %s\n%s", between, mirrors);
+    kernel = kernel_of(source);
+    if (reverse)
+        setenv("CLATTN_AMD_REVERSE", "1", 1);
+    cl->SetKernelArg(kernel, 0, sizeof to, &to);
+    assert_int_equal(launch(kernel, 1, NULL, &global, &global), CL_SUCCESS);
+    unsetenv("CLATTN_AMD_REVERSE");
+    take(to, actual, 256 * sizeof *actual);
+    cl->ReleaseKernel(kernel);
+}
+
+/* Where a barrier is missing, results depend on the order. */
+static void test_order(void **state)
+{
+    static const char barrier[] = "barrier(CLK_LOCAL_MEM_FENCE)", fence[] = "mem_fence(CLK_LOCAL_MEM_FENCE)";
+    int forward[256], reverse[256];
+
+    (void)state;
+    mirror(barrier, 0, forward);
+    mirror(barrier, 1, reverse);
+    for (int i = 0; i < 256; i++)
+        assert_true(forward[i] == 255 - i && reverse[i] == 255 - i);
+    mirror(fence, 0, forward);
+    mirror(fence, 1, reverse);
+    assert_true(forward[0] != 255 && reverse[0] == 255);
+    assert_true(forward[255] == 0 && reverse[255] != 0);
+}
+
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
 static const char copies[] = "kernel void tested(global int *to, global const int *from, int step)\n"
@@ -284,8 +330,9 @@ static void test_binary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ids),          cmocka_unit_test(test_arguments),      cmocka_unit_test(test_beyond),
-        cmocka_unit_test(test_bad_launches), cmocka_unit_test(test_refused_source), cmocka_unit_test(test_binary),
+        cmocka_unit_test(test_ids),    cmocka_unit_test(test_arguments),    cmocka_unit_test(test_beyond),
+        cmocka_unit_test(test_order),  cmocka_unit_test(test_bad_launches), cmocka_unit_test(test_refused_source),
+        cmocka_unit_test(test_binary),
     };
 
     return cmocka_run_group_tests(tests, open, close);
