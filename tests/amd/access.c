@@ -31,6 +31,8 @@ static unsigned char *host_address(struct wave *wave, const struct instruction *
 {
     unsigned char *result;
     uintptr_t plain = (uintptr_t)address;
+    if (wave->group->launch->line)
+        *wave->group->launch->line = in->line;
     if (address >> 32 == SHARED_APERTURE)
         return shared_address(wave, in, (u32)address, bytes);
     if (address >> 32 == PRIVATE_APERTURE)

@@ -8,7 +8,8 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 
 verify() {
-    "$clattn" verify gated_delta_rule --shape B=1,T=70,H=2,K=32,V=32 --mode chunk --dtype "$1" --jobs 1 >"$work/out" 2>"$work/err"
+    "$clattn" verify gated_delta_rule --shape B=1,T=70,H=2,K=32,V=32 --mode chunk --dtype "$1" --jobs 1 \
+        >"$work/out" 2>"$work/err"
 }
 
 clean() {

@@ -1,5 +1,5 @@
-/* A libOpenCL.so.1 with the functions that clattn calls (src/device/opencl.h). Its device is an AMD GPU that is not there:
- * kernels are compiled for it, and their machine code is interpreted. What is enqueued is done at once. */
+/* A libOpenCL.so.1 with the functions that clattn calls (src/device/opencl.h). Its device is an AMD GPU that is not
+ * there: kernels are compiled for it, and their machine code is interpreted. What is enqueued is done at once. */
 #define _GNU_SOURCE
 #include "answers.h"
 #include "compile.h"

@@ -183,7 +183,7 @@ static void test_arguments(void **state)
     cl->ReleaseKernel(kernel);
 }
 
-/* ---- The order of waves ------------------------------------------------------------------------------------------- */
+/* ---- The order of waves ------------------------------------------------------------------------------------------ */
 
 static const char mirrors[] = "kernel void tested(global int *to)\n"
                               "{\n"
