@@ -142,6 +142,7 @@ struct wave {
     u32 active[LANES]; /* ~0 or 0: of active_of, a copy of EXEC */
     u64 active_of;
     u32 scc, mode;
+    u32 indexed, index; /* operands whose registers are index further: sources in bits 0 to 2, the result in 3 */
     int lanes, flush32, flush16; /* denormals are zero */
     size_t next;                 /* instruction */
     enum state state;
@@ -218,6 +219,16 @@ static inline u32 bf16_bits(f32 value)
     u32 bits = f32_bits(value);
     u32 rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     return (bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded;
+}
+
+/* Transcendental operations of f32 take denormals for zero, and give zero for them. */
+static inline u32 flushed32(u32 bits)
+{
+    return (bits & 0x7f800000) ? bits : bits & 0x80000000;
+}
+static inline f32 normal(f32 value)
+{
+    return f32_of(flushed32(f32_bits(value)));
 }
 
 static inline int is_wide(unsigned type)

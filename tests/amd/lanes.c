@@ -173,6 +173,25 @@ static void run_swap(struct wave *wave, const struct instruction *in)
     write_active(wave, in->operand[1].index, first);
 }
 
+/* A move whose source, or result when row->half is 1, is M0 registers further. */
+static void run_movrel(struct wave *wave, const struct instruction *in)
+{
+    struct operand from = in->operand[1];
+    unsigned to = in->operand[0].index;
+    u32 out[LANES];
+    if (in->row->half)
+        to += wave->s[M0];
+    else
+        from.index = (uint16_t)(from.index + wave->s[M0]);
+    if (to >= VECTORS || from.index >= VECTORS) {
+        wave_fault(wave, in, "an index beyond the registers");
+        return;
+    }
+    for (int i = 0; i < wave->lanes; i++)
+        out[i] = lane_read(wave, &from, 0, i);
+    write_active(wave, to, out);
+}
+
 /* The low word from the first operand, the high one from the second, each of the word that op_sel picks. */
 static void run_pk_mov(struct wave *wave, const struct instruction *in)
 {
@@ -194,6 +213,8 @@ const struct row lane_rows[] = {{.name = "v_readfirstlane_b32", .run = run_readf
                                 {.name = "v_permlanex16_b32", .run = run_permlane16, .half = 1},
                                 {.name = "v_permlane64_b32", .run = run_permlane64},
                                 {.name = "v_swap_b32", .run = run_swap},
+                                {.name = "v_movrels_b32", .run = run_movrel},
+                                {.name = "v_movreld_b32", .run = run_movrel, .half = 1},
                                 {.name = "v_pk_mov_b32", .run = run_pk_mov},
                                 {.name = "ds_bpermute_b32", .run = run_bpermute},
                                 {.name = "ds_permute_b32", .run = run_permute},

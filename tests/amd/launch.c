@@ -84,7 +84,7 @@ static void wave_start(struct wave *wave, const u32 *group, u32 first)
     poison(wave->private, (size_t)wave->private_bytes * (size_t)wave->lanes);
     scalars_start(wave, group);
     work_items_start(wave, first);
-    wave->scc = 0;
+    wave->scc = wave->indexed = 0;
     wave->mode = launch->rsrc1 >> 12 & 255;
     wave->flush32 = (wave->mode >> 4 & 3) == 0;
     wave->next = launch->code->at[(launch->entry - launch->code->base) / 4] - 1;

@@ -119,6 +119,8 @@ static int registers(const char *text, const char *prefix, enum place place, uns
     last = first;
     if (range && *end == ':' && !number(end + 1, &end, &last))
         return 0;
+    if (first < 0 || last < first || last > 255 || base + (u64)last >= (place == PLACE_VECTOR ? VECTORS : SCALARS))
+        return 0;
     operand->place = (uint8_t)place;
     operand->index = (uint16_t)(base + (unsigned)first);
     operand->words = (uint8_t)(last - first + 1);
@@ -185,6 +187,18 @@ static int hardware_register(const char *text, struct operand *operand)
     return 1;
 }
 
+/* gpr_idx(SRC0,DST): which operands are indexed. */
+static int indexed_operands(const char *text, struct operand *operand)
+{
+    static const char *const names[] = {"SRC0", "SRC1", "SRC2", "DST"};
+    if (!starts(text, "gpr_idx("))
+        return 0;
+    operand->place = PLACE_CONSTANT;
+    for (unsigned i = 0; i < 4; i++)
+        operand->bits |= strstr(text, names[i]) ? (u64)1 << i : 0;
+    return 1;
+}
+
 static int operand_parse(const char *text, size_t length, struct operand *operand)
 {
     static const struct {
@@ -207,7 +221,8 @@ static int operand_parse(const char *text, size_t length, struct operand *operan
         }
     if (registers(text, "v", PLACE_VECTOR, 0, operand) || registers(text, "s", PLACE_SCALAR, 0, operand) ||
         registers(text, "a", PLACE_VECTOR, 256, operand) || registers(text, "ttmp", PLACE_SCALAR, TTMP, operand) ||
-        real_constant(text, length, operand) || named(text, length, operand) || hardware_register(text, operand))
+        real_constant(text, length, operand) || named(text, length, operand) || hardware_register(text, operand) ||
+        indexed_operands(text, operand))
         return 1;
     if (!number(text, &end, &value) || (size_t)(end - text) != length)
         return 0;

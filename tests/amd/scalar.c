@@ -193,6 +193,19 @@ static void run_s_round_mode(struct wave *wave, const struct instruction *in)
     mode_write(wave, in, (u32)in->operand[0].bits, 15);
 }
 
+/* The next vector instructions find registers further on. */
+static void run_s_set_gpr_idx_on(struct wave *wave, const struct instruction *in)
+{
+    wave->index = (u32)scalar_read(wave, &in->operand[0]) & 255;
+    wave->indexed = (u32)in->operand[1].bits;
+}
+
+static void run_s_set_gpr_idx_off(struct wave *wave, const struct instruction *in)
+{
+    (void)in;
+    wave->indexed = 0;
+}
+
 static void run_nothing(struct wave *wave, const struct instruction *in)
 {
     (void)wave;

@@ -37,13 +37,14 @@ static void disassembly_write(char *text, size_t size, const char *source)
         int length = (int)strcspn(source, "\n");
         used += (size_t)snprintf(text + used, size - used, "\t%.*s // %012X: 00000000\n", length, source, address);
         assert_true(used < size);
-        source += length + (source[length] == '\n');
+        source += length;
+        source += strspn(source, "\n");
         address += 4;
     }
 }
 
-static int try_program(const struct target *target, const char *instructions, struct data *data, uint32_t mode,
-                       char *error, size_t size)
+static int try_program(const struct target *target, const char *instructions, void *data, uint32_t mode, char *error,
+                       size_t size)
 {
     static char source[16384], text[32768];
     static uint64_t packet[8];
@@ -412,6 +413,168 @@ static void test_lanes_64(void **state)
     run_operations(&gfx942, operations, COUNT(operations));
 }
 
+/* Fragments of matrices of 16 rows and 16 columns, a register a row; elements of 16 bits are two a register. */
+struct fragments {
+    uint32_t a[8][LANES], b[8][LANES], c[8][LANES], d[8][LANES];
+};
+
+struct matrix_case {
+    const struct target *target;
+    const char *instruction; /* D is v[50:…], A v[10:…], B v[20:…], C v[30:…] */
+    int operand_words, result_words, halves, count;
+    int (*k)(int lane, int element);  /* of which row of B, and column of A, an element is */
+    int (*row)(int lane, int word);   /* of D */
+    uint32_t (*bits)(unsigned value); /* of 0 to 7 */
+};
+
+static int k_all(int lane, int element)
+{
+    (void)lane;
+    return element;
+}
+static int k_eight(int lane, int element)
+{
+    return lane < 16 ? element : 8 + element;
+}
+static int k_four(int lane, int element)
+{
+    return lane / 16 * 4 + element;
+}
+static int k_one(int lane, int element)
+{
+    return lane / 16 + element;
+}
+static int row_interleaved(int lane, int word)
+{
+    return word * 2 + (lane >= 16);
+}
+static int row_eight(int lane, int word)
+{
+    return word + (lane >= 16 ? 8 : 0);
+}
+static int row_four(int lane, int word)
+{
+    return lane / 16 * 4 + word;
+}
+static uint32_t bits_f16(unsigned value)
+{
+    static const uint32_t bits[] = {0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700};
+    return bits[value];
+}
+static uint32_t bits_f32(unsigned value)
+{
+    float number = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+static uint32_t bits_bf16(unsigned value)
+{
+    return bits_f32(value) >> 16;
+}
+
+static unsigned element_a(int row, int k)
+{
+    return (unsigned)(row * 5 + k * 3) % 8;
+}
+static unsigned element_b(int k, int column)
+{
+    return (unsigned)(k * k + column * 7 + 1) % 8;
+}
+
+static void fragments_fill(const struct matrix_case *it, struct fragments *fragments)
+{
+    memset(fragments, 0, sizeof *fragments);
+    for (int lane = 0; lane < it->target->lanes; lane++) {
+        for (int element = 0; element < it->operand_words * (it->halves ? 2 : 1); element++) {
+            int word = it->halves ? element / 2 : element, shift = it->halves && element % 2 ? 16 : 0,
+                k = it->k(lane, element);
+            fragments->a[word][lane] |= it->bits(element_a(lane % 16, k)) << shift;
+            fragments->b[word][lane] |= it->bits(element_b(k, lane % 16)) << shift;
+        }
+        for (int word = 0; word < it->result_words; word++)
+            fragments->c[word][lane] = bits_f32((unsigned)(it->row(lane, word) * 16 + lane % 16));
+    }
+}
+
+/* Loads a matrix into the registers from first on. */
+static size_t matrix_load(char *text, const char *width, int first, int words, int matrix)
+{
+    size_t used = 0;
+    for (int word = 0; word < words; word++)
+        used += (size_t)sprintf(text + used, "global_load_%s v%d, v1, s[4:5] offset:%d\n", width, first + word,
+                                (matrix * 8 + word) * LANES * 4);
+    return used;
+}
+
+static size_t matrix_store(char *text, const char *width, int first, int words, int matrix)
+{
+    size_t used = 0;
+    for (int word = 0; word < words; word++)
+        used += (size_t)sprintf(text + used, "global_store_%s v1, v%d, s[4:5] offset:%d\n", width, first + word,
+                                (matrix * 8 + word) * LANES * 4);
+    return used;
+}
+
+static void run_matrix(const struct matrix_case *it)
+{
+    static char text[16384];
+    const char *width = it->target->lanes == 64 ? "dword" : "b32";
+    struct fragments *fragments = malloc(sizeof *fragments);
+    char error[256] = "";
+    size_t used = 0;
+
+    assert_non_null(fragments);
+    fragments_fill(it, fragments);
+    used += (size_t)sprintf(text, "v_lshlrev_b32_e32 v1, 2, v0\n");
+    used += matrix_load(text + used, width, 10, it->operand_words, 0);
+    used += matrix_load(text + used, width, 20, it->operand_words, 1);
+    used += matrix_load(text + used, width, 30, it->result_words, 2);
+    used += (size_t)sprintf(text + used, "%s\n", it->instruction);
+    matrix_store(text + used, width, 50, it->result_words, 3);
+    if (try_program(it->target, text, fragments, DENORMALS, error, sizeof error))
+        fail_msg("%s: %s", it->instruction, error);
+    for (int lane = 0; lane < it->target->lanes; lane++)
+        for (int word = 0; word < it->result_words; word++) {
+            int row = it->row(lane, word), column = lane % 16;
+            unsigned sum = (unsigned)(row * 16 + column);
+            for (int k = 0; k < it->count; k++)
+                sum += element_a(row, k) * element_b(k, column);
+            assert_int_equal(fragments->d[word][lane], bits_f32(sum));
+        }
+    free(fragments);
+}
+
+static void test_matrices(void **state)
+{
+    static const struct target gfx1201 = {"gfx1201", 32, LOAD("b64", "b64"), STORE("b64")};
+    static const struct target gfx90a = {"gfx90a", 64, LOAD("dwordx2", "dwordx2"), STORE("dwordx2")};
+    static const struct matrix_case cases[] = {
+        {&gfx1100, "v_wmma_f32_16x16x16_f16 v[50:57], v[10:17], v[20:27], v[30:37]", 8, 8, 1, 16, k_all,
+         row_interleaved, bits_f16},
+        {&gfx1100, "v_wmma_f32_16x16x16_bf16 v[50:57], v[10:17], v[20:27], v[30:37]", 8, 8, 1, 16, k_all,
+         row_interleaved, bits_bf16},
+        {&gfx1201, "v_wmma_f32_16x16x16_f16 v[50:57], v[10:13], v[20:23], v[30:37]", 4, 8, 1, 16, k_eight, row_eight,
+         bits_f16},
+        {&gfx1201, "v_wmma_f32_16x16x16_bf16 v[50:57], v[10:13], v[20:23], v[30:37]", 4, 8, 1, 16, k_eight, row_eight,
+         bits_bf16},
+        {&gfx942, "v_mfma_f32_16x16x16_f16 v[50:53], v[10:11], v[20:21], v[30:33]", 2, 4, 1, 16, k_four, row_four,
+         bits_f16},
+        {&gfx942, "v_mfma_f32_16x16x16_bf16 v[50:53], v[10:11], v[20:21], v[30:33]", 2, 4, 1, 16, k_four, row_four,
+         bits_bf16},
+        {&gfx942, "v_mfma_f32_16x16x4_f32 v[50:53], v10, v20, v[30:33]", 1, 4, 0, 4, k_one, row_four, bits_f32},
+        {&gfx90a, "v_mfma_f32_16x16x16bf16_1k v[50:53], v[10:11], v[20:21], v[30:33]", 2, 4, 1, 16, k_four, row_four,
+         bits_bf16},
+        {&gfx90a, "v_mfma_f32_16x16x16f16 v[50:53], v[10:11], v[20:21], v[30:33]", 2, 4, 1, 16, k_four, row_four,
+         bits_f16},
+        {&gfx90a, "v_mfma_f32_16x16x4f32 v[50:53], v10, v20, v[30:33]", 1, 4, 0, 4, k_one, row_four, bits_f32},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++)
+        run_matrix(&cases[i]);
+}
+
 /* Poison: what was not written is not a number, and no address. */
 static void test_errors(void **state)
 {
@@ -439,7 +602,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f32),    cmocka_unit_test(test_division), cmocka_unit_test(test_integers),
         cmocka_unit_test(test_halves), cmocka_unit_test(test_f64),      cmocka_unit_test(test_scalars),
-        cmocka_unit_test(test_lanes),  cmocka_unit_test(test_lanes_64), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_lanes),  cmocka_unit_test(test_lanes_64), cmocka_unit_test(test_matrices),
+        cmocka_unit_test(test_errors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,11 +37,6 @@ static u32 selected(u32 bits, unsigned select, int extend)
     return extend ? (u32)sign_extend(value, width) : value;
 }
 
-static u32 flushed32(u32 bits)
-{
-    return (bits & 0x7f800000) ? bits : bits & 0x80000000;
-}
-
 /* Operands of 32 or 16 bits, each lane by itself: what is rare, in the order in which the hardware does it. */
 static void read_narrow(const struct wave *wave, const struct instruction *in, const struct operand *operand,
                         unsigned type, struct reading reading, u32 *out)
@@ -265,10 +260,27 @@ static void compute(struct wave *wave, const struct instruction *in, int pass, u
         results_modify(wave, in, out);
 }
 
+/* The instruction with its registers where s_set_gpr_idx_on has them. */
+static void run_indexed(struct wave *wave, const struct instruction *in)
+{
+    struct instruction moved = *in;
+    u32 indexed = wave->indexed;
+    for (int i = 0; i < in->operands; i++)
+        if (in->operand[i].place == PLACE_VECTOR && (indexed >> (i == 0 ? 3 : i - 1) & 1))
+            moved.operand[i].index = (uint16_t)(in->operand[i].index + wave->index);
+    wave->indexed = 0;
+    vector_run(wave, &moved);
+    wave->indexed = indexed;
+}
+
 void vector_run(struct wave *wave, const struct instruction *in)
 {
     union lane_buffer out;
     u32 carry[LANES];
+    if (wave->indexed) {
+        run_indexed(wave, in);
+        return;
+    }
     wave_refresh(wave);
     compute(wave, in, 0, &out, carry);
     results_write(wave, in, &out, carry);
@@ -388,12 +400,6 @@ static inline u32 u16_from(f32 value)
 static inline i32 i16_from(f32 value)
 {
     return value != value ? 0 : value >= 32767 ? 32767 : value <= -32768 ? -32768 : (i32)value;
-}
-
-/* Transcendental operations of f32 take denormals for zero, and give zero for them. */
-static inline f32 normal(f32 value)
-{
-    return f32_of(flushed32(f32_bits(value)));
 }
 
 static inline f32 quieted(f32 value)
