@@ -107,7 +107,8 @@ enum flags {
     CARRIES = 2,       /* a second result, a mask */
     PACKED_HALVES = 4, /* on both halves of the operands */
     KEEPS_HIGH = 16,   /* of a result of 16 bits on GFX9, where others clear it */
-    NO_OPERANDS = 32   /* that matter here */
+    NO_OPERANDS = 32,  /* that matter here */
+    SATURATES = 64     /* the formula heeds clamp */
 };
 struct row {
     const char *name;

@@ -144,7 +144,7 @@ static void results_modify(struct wave *wave, const struct instruction *in, unio
             wide[i] = f64_bits(modified(in, f64_of(wide[i])));
         }
     }
-    if (in->clamp && type != TYPE_f32 && type != TYPE_f16 && type != TYPE_f64)
+    if (in->clamp && type != TYPE_f32 && type != TYPE_f16 && type != TYPE_f64 && !(in->row->flags & SATURATES))
         wave_fault(wave, in, "clamp of integers is not known");
 }
 
@@ -675,6 +675,8 @@ ELEMENT(bit, u32, , )
             put_##D(x->out, i, (D)(__VA_ARGS__));                                                                      \
         }                                                                                                              \
     }
+#define SATURATING(name, formula, beyond, bound)                                                                       \
+    LANE_LOOP(op_##name, u32, GET(u32, a, 0); GET(u32, b, 1), x->instruction->clamp && (beyond) ? (bound) : (formula))
 #define UNARY(name, D, A, ...) LANE_LOOP(op_##name, D, GET(A, a, 0), __VA_ARGS__)
 #define BINARY(name, D, A, B, ...) LANE_LOOP(op_##name, D, GET(A, a, 0); GET(B, b, 1), __VA_ARGS__)
 #define TERNARY(name, D, A, B, C, ...) LANE_LOOP(op_##name, D, GET(A, a, 0); GET(B, b, 1); GET(C, c, 2), __VA_ARGS__)
@@ -711,6 +713,7 @@ ELEMENT(bit, u32, , )
     COMPARE(nlt, type, !(a < b))
 #define INTEGERS(type) COMPARE(ne, type, a != b)
 #include "vector_table.h"
+#undef SATURATING
 #undef UNARY
 #undef BINARY
 #undef TERNARY
@@ -731,6 +734,7 @@ ELEMENT(bit, u32, , )
      .result = TYPE_##D,                                                                                               \
      .source = {TYPE_##A, TYPE_##B, TYPE_##C, TYPE_##E},                                                               \
      .flags = what},
+#define SATURATING(name, ...) ROW(name, op_##name, u32, u32, u32, none, none, SATURATES)
 #define UNARY(name, D, A, ...) ROW(name, op_##name, D, A, none, none, none, 0)
 #define BINARY(name, D, A, B, ...) ROW(name, op_##name, D, A, B, none, none, 0)
 #define TERNARY(name, D, A, B, C, ...) ROW(name, op_##name, D, A, B, C, none, 0)

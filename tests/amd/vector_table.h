@@ -1,6 +1,6 @@
 /* The vector instructions: a line each, with the types of result and operands and the formula of a lane. a, b and c are
  * the operands. UPDATE has its result's register as c, CARRY gives a mask in carry, too, and PACKED does to both halves of
- * registers what another line does. */
+ * registers what another line does, SATURATING has the formula, when it is beyond, and what clamp makes of that. */
 
 /* moves */
 UNARY(v_mov_b32, u32, u32, a)
@@ -13,12 +13,12 @@ TERNARY(v_cndmask_b32, u32, u32, u32, bit, c ? b : a)
 TERNARY(v_cndmask_b16, u16, u16, u16, bit, c ? b : a)
 
 /* integers of 32 bits */
-BINARY(v_add_u32, u32, u32, u32, a + b)
-BINARY(v_add_nc_u32, u32, u32, u32, a + b)
-BINARY(v_sub_u32, u32, u32, u32, a - b)
-BINARY(v_sub_nc_u32, u32, u32, u32, a - b)
-BINARY(v_subrev_u32, u32, u32, u32, b - a)
-BINARY(v_subrev_nc_u32, u32, u32, u32, b - a)
+SATURATING(v_add_u32, a + b, a + b < a, ~0u)
+SATURATING(v_add_nc_u32, a + b, a + b < a, ~0u)
+SATURATING(v_sub_u32, a - b, a < b, 0)
+SATURATING(v_sub_nc_u32, a - b, a < b, 0)
+SATURATING(v_subrev_u32, b - a, b < a, 0)
+SATURATING(v_subrev_nc_u32, b - a, b < a, 0)
 BINARY(v_add_nc_i32, u32, u32, u32, a + b)
 BINARY(v_sub_nc_i32, u32, u32, u32, a - b)
 BINARY(v_add_i32, u32, u32, u32, a + b)
