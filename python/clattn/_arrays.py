@@ -3,6 +3,7 @@
 An array comes with where it lies, its shape and its type; outputs are arrays of the kind that the inputs are. Arrays of
 pyopencl, which lie on a device, are in _cl.py."""
 
+import ctypes
 import functools
 import sys
 
@@ -30,11 +31,6 @@ def is_compiling():
     """Whether torch.compile traces this call."""
     torch = _torch()
     return torch is not None and hasattr(torch, "compiler") and torch.compiler.is_compiling()
-
-
-def is_cl(x):
-    pyopencl = sys.modules.get("pyopencl.array")
-    return pyopencl is not None and isinstance(x, pyopencl.Array)
 
 
 @functools.lru_cache(maxsize=None)
@@ -65,27 +61,9 @@ class Array:
 
     def __init__(self, name, x):
         self.name = name
-        if is_tensor(x):
-            if not x.is_cpu:
-                raise TypeError(f"{name}: a tensor on {x.device}; clattn takes tensors of the CPU, or of no device")
-            self.data = data = x if x.is_contiguous() else x.contiguous()
-            self.pointer = data.data_ptr()
-        else:
-            self.data = data = self._in_numpy(x)
-            self.pointer = data.__array_interface__["data"][0]
-        self.shape = data.shape
-        self.type_name, self.type = kind_of(data.dtype)
-
-    def _in_numpy(self, x):
-        import numpy
-        if not isinstance(x, numpy.ndarray):
-            if hasattr(x, "__dlpack__"):
-                x = numpy.from_dlpack(x)
-            else:
-                self.given, x = type(x).__name__, numpy.asarray(x)
-                if x.dtype.kind == "i" and abs(x).max(initial=0) < 2 ** 31:
-                    x = x.astype(numpy.int32)  # a list of integers: cu_seqlens
-        return numpy.ascontiguousarray(x)
+        self.data, self.pointer = self._place(x)
+        self.shape = self.data.shape
+        self.type_name, self.type = kind_of(self.data.dtype)
 
     @property
     def bytes(self):
@@ -100,6 +78,60 @@ class Array:
         if self.type_name not in taken:
             what = f"is of type {self.type_name}" if self.given is None else f"is a {self.given} (read as {self.type_name})"
             raise TypeError(f"{rule}: {self.name} {what}; taken are arrays of {', '.join(taken)}")
+
+
+class _Tensor(Array):
+    def _place(self, x):
+        if not x.is_cpu:
+            raise TypeError(f"{self.name}: a tensor on {x.device}; clattn takes tensors of the CPU, or of no device")
+        x = x if x.is_contiguous() else x.contiguous()
+        return x, x.data_ptr()
+
+
+class _OfNumPy(Array):
+    def _place(self, x):
+        x = x if x.flags.c_contiguous else x.copy()
+        return x, _address(x)
+
+
+class _Other(_OfNumPy):
+    """What NumPy makes an array of."""
+
+    def _place(self, x):
+        import numpy
+        if hasattr(x, "__dlpack__"):
+            x = numpy.from_dlpack(x)
+        else:
+            self.given, x = type(x).__name__, numpy.asarray(x)
+            if x.dtype.kind == "i" and abs(x).max(initial=0) < 2 ** 31:
+                x = x.astype(numpy.int32)  # a list of integers: cu_seqlens
+        return super()._place(x)
+
+
+def _address(x):
+    """Where an array of NumPy lies. Its buffer tells in a third of the time, but has to be writable and of C's types."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(x))
+    except (TypeError, ValueError, BufferError):
+        return x.__array_interface__["data"][0]
+
+
+@functools.lru_cache(maxsize=64)
+def _reader(kind):
+    """The class of arrays of a type."""
+    if any(base.__module__ == "pyopencl.array" and base.__name__ == "Array" for base in kind.__mro__):
+        from ._cl import Array as OnDevice
+        return OnDevice
+    torch = _torch()
+    if torch is not None and issubclass(kind, torch.Tensor):
+        return _Tensor
+    numpy = sys.modules.get("numpy")
+    return _OfNumPy if numpy is not None and issubclass(kind, numpy.ndarray) else _Other
+
+
+def array(name, x):
+    """x as an Array."""
+    return _reader(type(x))(name, x)
 
 
 class Described(Array):
@@ -126,16 +158,9 @@ class Empty:
         else:
             import numpy
             self.data = numpy.empty(shape, numpy_type(dtype))
-            self.pointer = self.data.__array_interface__["data"][0]
+            self.pointer = _address(self.data)
 
     bytes = Array.bytes
-
-
-def array(name, x):
-    if is_cl(x):
-        from ._cl import Array as OnDevice
-        return OnDevice(name, x)
-    return Array(name, x)
 
 
 def integers(like, numbers):

@@ -9,7 +9,7 @@ import inspect
 import math
 
 from . import _interface as c
-from ._arrays import Empty, array, is_cl, is_compiling, wants_gradients
+from ._arrays import Empty, array, is_compiling, wants_gradients
 from ._plan import run
 
 # Dims of operands, by the letters of the table, and the fields of a desc that they fill
@@ -199,8 +199,8 @@ class _Prepared:
         return operands, c.Call(operands=ctypes.addressof(operands), operand_count=len(operands), seq_len=self.desc.seq_len)
 
     def compute(self, arrays, like, device):
-        """{name: array} of the outputs."""
-        if is_cl(like):
+        """{name: array} of the outputs. like: the first input."""
+        if next(iter(arrays.values())).on_device:
             from ._cl import compute
             return compute(self, arrays, like, device)
         made = [Empty(like, name, dims, dtype) for _, name, dims, dtype in self.outputs]

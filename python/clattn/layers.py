@@ -132,9 +132,11 @@ class Layer:
     def _read(self, tensors, prefix):
         self._given = {name: tensors[prefix + name] for name in weights(self.name) if prefix + name in tensors}
         self._prefix, self._changes = prefix, _changes(self._given.values())
-        self._arrays = [_arrays.Array(prefix + name, x) for name, x in self._given.items()]
+        self._arrays = [_arrays.array(prefix + name, x) for name, x in self._given.items()]
         self._tensors = (c.LayerTensor * len(self._arrays))()
         for tensor, name, array in zip(self._tensors, self._given, self._arrays):
+            if array.on_device:
+                raise TypeError(f"{array.name} is a pyopencl array; a layer takes weights of the host")
             if array.type is None or len(array.shape) > 4:
                 raise TypeError(f"{array.name} is of type {array.type_name}; taken are {', '.join(_arrays.types)}")
             tensor.name, tensor.dtype, tensor.rank = name.encode(), array.type, len(array.shape)
@@ -209,7 +211,7 @@ class Layer:
     def gradient(self, name, block):
         """The gradient of a weight, from d_weights of a backward pass."""
         shape = self._arrays[list(self._given).index(name)].shape
-        made, block = _arrays.Empty(block, name, shape, c.F32), _arrays.Array("d_weights", block)
+        made, block = _arrays.Empty(block, name, shape, c.F32), _arrays.array("d_weights", block)
         self._check(c.library.clattn_layer_unpack_sized(
             ctypes.byref(self._desc), _DESC, ctypes.c_void_p(block.pointer), name.encode(), ctypes.c_void_p(made.pointer),
             self._log.callback, None))
