@@ -106,6 +106,7 @@ enum flags {
     ACCUMULATES = 1,   /* the result's register is the last source */
     CARRIES = 2,       /* a second result, a mask */
     PACKED_HALVES = 4, /* on both halves of the operands */
+    MIXES = 8,         /* f32 and f16, as op_sel_hi says, which is 0 when it is not written down */
     KEEPS_HIGH = 16,   /* of a result of 16 bits on GFX9, where others clear it */
     NO_OPERANDS = 32,  /* that matter here */
     SATURATES = 64     /* the formula heeds clamp */

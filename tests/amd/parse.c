@@ -439,9 +439,9 @@ static void instruction_parse(const struct names *names, const char *text, const
     static const struct row unknown = {.name = "unknown", .run = run_unknown};
     const char *stop = piece_end(text, end, ' ');
     in->advance = 1;
-    in->op_sel_hi = 7;
     in->row_mask = in->bank_mask = 15;
     in->row = find_row(names, text, (size_t)(stop - text));
+    in->op_sel_hi = in->row && (in->row->flags & MIXES) ? 0 : 7;
     if (!in->row || (!(in->row->flags & NO_OPERANDS) && !operands_parse(in, stop, end)))
         in->row = &unknown;
     else if (in->row->operation && !vector_decode(in))

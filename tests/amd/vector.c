@@ -377,7 +377,9 @@ int vector_decode(struct instruction *in)
     }
     for (int k = 0; k < sources && first + k < in->operands; k++)
         constant_decode(&in->operand[first + k], row->source[k]);
-    return in->operands == written || !sources;
+    for (int k = 0; k < 3 && (row->flags & MIXES); k++)
+        constant_decode(&in->operand[1 + k], (in->op_sel_hi >> k & 1) ? TYPE_f16 : TYPE_f32);
+    return in->operands == written + ((row->flags & MIXES) ? 3 : 0);
 }
 
 /* ---- What the table's formulas use ----------------------------------------------------------------------------------- */
@@ -745,7 +747,7 @@ ELEMENT(bit, u32, , )
 #define DIVISION(name, D, ...) ROW(name, op_##name, D, D, D, D, none, CARRIES)
 #define FMAS(name, D, ...) ROW(name, op_##name, D, D, D, D, bit, 0)
 #define MIX(mnemonic, D, high, ...)                                                                                    \
-    {.name = #mnemonic, .run = run_mix, .operation = op_##mnemonic, .result = TYPE_##D, .half = high},
+    {.name = #mnemonic, .run = run_mix, .operation = op_##mnemonic, .result = TYPE_##D, .half = high, .flags = MIXES},
 #define PACKED(mnemonic, other, D, A, B, C)                                                                            \
     {.name = #mnemonic,                                                                                                \
      .run = run_packed,                                                                                                \
