@@ -150,7 +150,10 @@ static void bench_problem(struct bench_run *bench, const clattn_plan_desc *desc)
 
     progress_show(bench->stream.done, bench->stream.count, rule_get(desc->rule)->name);
     add_problem(row, bench, desc);
-    status = measure(&bench->target, desc, settings->step, settings->seed + 1, runs, &result);
+    if (settings->ranks != NULL)
+        status = settings->ranks->measure(settings->ranks, &bench->target, desc, settings->seed + 1, runs, &result);
+    else
+        status = measure(&bench->target, desc, settings->step, settings->seed + 1, runs, &result);
     if (status == CLATTN_SUCCESS)
         ok = add_results(row, bench, desc, &result);
     else
@@ -253,10 +256,12 @@ static int bench_all(struct bench_run *bench)
         if (target_fits(&bench->target, &bench->descs[i]) != EXIT_OK)
             return EXIT_FAILED;
     target_note_cache(&bench->target, bench->settings);
-    progress_show(0, stream->count, "peaks of the device");
-    peak_measure(&bench->target, &bench->peak);
+    if (bench->settings->ranks == NULL) { /* of several devices there is no common peak */
+        progress_show(0, stream->count, "peaks of the device");
+        peak_measure(&bench->target, &bench->peak);
+    }
     stream_head(stream, columns, sizeof columns / sizeof *columns, make_problems(bench), &bench->target, &bench->peak);
-    for (size_t i = 0; i < stream->count && !stream->stopped; i++)
+    for (size_t i = 0; i < stream->count && ranks_agree(bench->settings->ranks, stream->stopped) == EXIT_OK; i++)
         bench_problem(bench, &bench->descs[i]);
     return stream_end(stream);
 }
@@ -270,7 +275,7 @@ int bench_main(struct settings *settings)
     stream_begin(&bench.stream, settings->format);
     status = make_rows(&bench);
     if (status == EXIT_OK)
-        status = target_open(&bench.target, settings->device);
+        status = target_open_of(&bench.target, settings);
     if (status == EXIT_OK && bench.target.reference && settings->mode_count > 0)
         status = bad("--mode chooses solvers, and the reference has none");
     if (status == EXIT_OK)

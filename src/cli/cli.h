@@ -23,6 +23,9 @@ void messages_quiet(void);
 /* Prints what the library says for information. */
 void messages_verbose(void);
 
+/* Of a process that does not print: keeps the first error in line, which is empty, and drops everything else. */
+void messages_keep(char *line, size_t size);
+
 /* Keeps the first error and the first warning that the library logs, and prints warnings. Pass sink_log with a struct
  * sink. */
 struct sink {
@@ -41,6 +44,10 @@ struct shape {
 };
 
 enum { MAX_SHAPES = 64, MAX_RULES = 64, DTYPE_COUNT = 3, MODE_COUNT = 3 };
+
+/* What several processes divide; the numbers are those of clattn_mpi_split. */
+enum split { SPLIT_NONE, SPLIT_TOKENS, SPLIT_HEADS, SPLIT_BATCH };
+struct ranks;
 
 struct settings {
     const struct command *command;
@@ -61,9 +68,11 @@ struct settings {
     int64_t *cu_seqlens; /* of --varlen: sequences + 1 entries, owned; or NULL */
     int64_t sequences;
     uint64_t seed;
-    int64_t repeat; /* 0: the default */
-    int64_t jobs;   /* 0: the default */
-    int step;       /* --pass step */
+    int64_t repeat;            /* 0: the default */
+    int64_t jobs;              /* 0: the default */
+    int step;                  /* --pass step */
+    int split;                 /* --split: enum split */
+    const struct ranks *ranks; /* the processes that divide the problem; NULL: there is only this one */
     int initial_state, verbose, quiet, help;
     int backward;                      /* of layer */
     int no_clobber, clobber;           /* --no-clobber, --clobber */

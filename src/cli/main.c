@@ -49,6 +49,15 @@ static int unknown(const char *name)
     return bad("no command is named '%s', see `clattn --help`", name);
 }
 
+/* Another program has MPI, which this one does not need. */
+static int hand_over(char **words)
+{
+    process_replace("clattn_mpi", words);
+    return failed(
+        "--split is for the program clattn_mpi, which is neither beside this one nor in PATH: it is built where "
+        "there is an MPI");
+}
+
 static int run(const struct command *command, int count, char **words)
 {
     static struct settings settings;
@@ -61,7 +70,9 @@ static int run(const struct command *command, int count, char **words)
         messages_quiet();
     if (settings.verbose)
         messages_verbose();
-    if (status == EXIT_OK)
+    if (status == EXIT_OK && !settings.help && settings.split != SPLIT_NONE)
+        status = hand_over(words);
+    else if (status == EXIT_OK)
         status = settings.help ? print_command_help(command) : command->main(&settings);
     options_free(&settings);
     return status;

@@ -61,12 +61,15 @@ static void run_job(void *user)
 static int compute(struct operands *operands, const struct settings *settings, struct target *target)
 {
     struct job job = {.target = target, .tensors = &operands->tensors};
-    int status = target_open(target, settings->device);
+    int status = target_open_of(target, settings);
 
     if (status != EXIT_OK)
         return status;
     target_note_cache(target, settings);
-    progress_while(&target->phase, run_job, &job);
+    if (settings->ranks != NULL)
+        run_job(&job); /* on this thread, which is that of MPI */
+    else
+        progress_while(&target->phase, run_job, &job);
     if (job.status != CLATTN_SUCCESS)
         return library_error(&target->sink, target_name(target), job.status);
     if (settings->verbose)
@@ -99,13 +102,14 @@ static int run_to(struct operands *operands, const struct settings *settings)
 {
     const struct output output = output_of(settings, settings->output);
     struct target target = {.reference = 0};
-    int status = output_check(&output);
+    const int writes = ranks_print(settings->ranks);
+    int status = ranks_agree(settings->ranks, writes ? output_check(&output) : EXIT_OK);
 
     if (status == EXIT_OK)
         status = compute(operands, settings, &target);
-    if (status == EXIT_OK)
+    if (status == EXIT_OK && writes)
         status = write_outputs(operands, &output, &target);
-    if (status == EXIT_OK && fflush(stdout) == 0)
+    if (status == EXIT_OK && writes && fflush(stdout) == 0)
         print_end(settings->output, &operands->tensors.desc, &target);
     target_close(&target);
     return status;
@@ -122,12 +126,15 @@ int run_main(struct settings *settings)
         return bad("run needs an input: -i IN.safetensors");
     if (settings->output == NULL)
         return bad("run needs an output: -o OUT.safetensors");
+    if (settings->ranks != NULL && strcmp(settings->input, "-") == 0)
+        return bad("run --split reads a file, which each rank opens, and not standard input");
     path = input_name(settings->input);
     status = input_read(settings->input, &file);
     if (status == EXIT_OK)
         status = metadata_apply(settings, path, &file);
     if (status == EXIT_OK)
         status = operands_bind(&operands, settings, path, &file);
+    status = ranks_agree(settings->ranks, status);
     if (status == EXIT_OK) {
         operands_warn(&operands, path);
         status = run_to(&operands, settings);

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Rows in this process ---------------------------------------------------------------------------------------- */
 
@@ -25,24 +26,30 @@ static void check_mode(struct target *target, struct check_tensors *tensors, con
 
     tensors->desc.mode = outcome->mode;
     target->sink.error[0] = target->sink.warning[0] = '\0';
-    if (target->reference)
+    if (target->reference || target->ranks != NULL)
         status = target_run(target, tensors, plan, sizeof plan);
     else
         status = check_run(tensors, &target->device, NULL, 0, sink_log, &target->sink);
     outcome->solver = target->reference ? NULL : target->device.plan.solver;
     if (target->device.plan.rejected > 0) /* a failure, though the results are right */
         outcome->message = "a solver gave wrong results and another was taken";
-    if (status == CLATTN_SUCCESS)
-        outcome->error = check_error(tensors, expected, &outcome->operand);
+    if (status == CLATTN_SUCCESS) /* another rank has no outputs to compare */
+        outcome->error = ranks_print(target->ranks) ? check_error(tensors, expected, &outcome->operand) : 0;
     else
         outcome->message = error_text(target, status);
+}
+
+/* Whether nobody reads what is printed, on the rank that prints. */
+static int is_stopped(const struct verify *verify)
+{
+    return ranks_agree(verify->settings->ranks, verify->stopped ? EXIT_FAILED : EXIT_OK) != EXIT_OK;
 }
 
 /* Every mode of a problem. With a failure there is nothing to compare with, and each outcome says why. */
 static void check_modes(struct verify *verify, struct verify_row *row, const struct verify_problem *problem,
                         struct check_tensors *tensors, const struct check_tensors *expected, const char *failure)
 {
-    for (size_t i = 0; i < row->modes.count && !verify->stopped; i++) {
+    for (size_t i = 0; i < row->modes.count && !is_stopped(verify); i++) {
         struct outcome outcome = {.name = problem->name,
                                   .mode = row->modes.at[i],
                                   .error = (double)INFINITY,
@@ -65,26 +72,29 @@ static void check_problem(struct verify *verify, struct verify_row *row, const s
 
     status = check_make(&tensors, &problem->desc, verify->settings->seed + 1, c != NULL ? c->gates : CHECK_GATES_USUAL,
                         c != NULL ? c->cu_seqlens : NULL);
-    if (status != CLATTN_SUCCESS) {
+    if (ranks_agree(verify->settings->ranks, status == CLATTN_SUCCESS ? EXIT_OK : EXIT_FAILED) != EXIT_OK) {
         check_modes(verify, row, problem, NULL, NULL, error_text(target, status));
+        if (status == CLATTN_SUCCESS)
+            check_free(&tensors);
         return;
     }
-    status = check_reference(&expected, &tensors, sink_log, &target->sink);
-    if (status == CLATTN_SUCCESS) {
+    memset(&expected, 0, sizeof expected);
+    if (ranks_print(verify->settings->ranks))
+        status = check_reference(&expected, &tensors, sink_log, &target->sink);
+    if (ranks_agree(verify->settings->ranks, status == CLATTN_SUCCESS ? EXIT_OK : EXIT_FAILED) == EXIT_OK)
         check_modes(verify, row, problem, &tensors, &expected, NULL);
-        check_free(&expected);
-    } else {
+    else
         check_modes(verify, row, problem, NULL, NULL, error_text(target, status));
-    }
+    check_free(&expected);
     check_free(&tensors);
 }
 
 static void check_rows(struct verify *verify)
 {
-    for (size_t i = 0; i < verify->row_count && !verify->stopped; i++) {
+    for (size_t i = 0; i < verify->row_count && !is_stopped(verify); i++) {
         struct verify_row *row = &verify->rows[i];
         verify_row_begin(verify, row);
-        for (size_t n = 0; n < row->problem_count && !verify->stopped; n++)
+        for (size_t n = 0; n < row->problem_count && !is_stopped(verify); n++)
             check_problem(verify, row, &row->problems[n]);
         if (!verify->stopped)
             verify_row_end(verify, row);
@@ -113,7 +123,7 @@ static void on_interrupt(void *user, int signal)
 static int find_target(struct verify *verify)
 {
     const char *spec = verify->settings->device;
-    int status = target_find(&verify->target, spec);
+    int status = target_find_of(&verify->target, verify->settings);
 
     if (status == EXIT_OK && spec == NULL && verify->target.reference)
         return failed("verify needs an OpenCL device, or --device reference to check the reference's own rounding");
@@ -124,6 +134,8 @@ static size_t job_count(const struct verify *verify)
 {
     size_t jobs = target_processes(&verify->target, verify->settings->jobs);
 
+    if (verify->settings->ranks != NULL)
+        return 1;
     jobs = jobs < verify->row_count ? jobs : verify->row_count;
     return jobs < 1 ? 1 : jobs < MAX_WORKERS ? jobs : MAX_WORKERS;
 }

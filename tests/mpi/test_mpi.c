@@ -7,8 +7,8 @@
 
 #include "clattn_mpi.h"
 #include "device/opencl.h"
+#include "mpi/command/slice.h"
 #include "op/options.h"
-#include "op/problem.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,31 +47,6 @@ static int expect_status(clattn_status actual, clattn_status expected, const cha
 
 /* ---- Parts of tensors ---------------------------------------------------------------------------------------------- */
 
-/* The dimension of the operand that is cut: -1: none, and each rank has all of it. */
-static int cut_dimension(const struct operand_row *row, clattn_mpi_split split)
-{
-    static const char *const letters[] = {
-        [CLATTN_MPI_TOKENS] = "TSX", [CLATTN_MPI_HEADS] = "HQGLY", [CLATTN_MPI_BATCH] = "BN"};
-    const char *letter = strpbrk(row->dims, letters[split]);
-
-    return letter != NULL ? (int)(letter - row->dims) : -1;
-}
-
-/* A copy of a rank's part of a tensor, [outer][of this dimension][inner], or back. */
-static void copy_part(const struct check_tensor *tensor, int dimension, int64_t first, int64_t count, char *part,
-                      int back)
-{
-    size_t outer = 1, inner = (size_t)tensor->info.element_size;
-
-    for (int i = 0; i < tensor->info.rank; i++)
-        *(i < dimension ? &outer : &inner) *= i == dimension ? 1 : (size_t)tensor->info.dims[i];
-    for (size_t o = 0; o < outer; o++) {
-        char *whole = (char *)tensor->data + (o * (size_t)tensor->info.dims[dimension] + (size_t)first) * inner;
-        char *own = part + o * (size_t)count * inner;
-        memcpy(back ? whole : own, back ? own : whole, (size_t)count * inner);
-    }
-}
-
 struct rank_part {
     struct problem problem;
     clattn_operand operands[OPERAND_COUNT];
@@ -93,7 +68,7 @@ static void place_part(struct rank_part *part, const struct check_tensors *whole
     part->count[row->id] = count * size / total;
     part->bytes[row->id] = tensor->bytes / (size_t)size * (size_t)part->count[row->id];
     part->memory[row->id] = calloc(tensor->bytes + 1, 1);
-    copy_part(tensor, part->dimension[row->id], part->first[row->id], part->count[row->id], part->memory[row->id], 0);
+    slice_copy(tensor, part->dimension[row->id], part->first[row->id], part->count[row->id], part->memory[row->id], 0);
 }
 
 static int is_final(clattn_operand_id id)
@@ -111,7 +86,7 @@ static void take_part(struct rank_part *part, const struct check_tensors *whole,
         const struct operand_row *row = &part->problem.operands[i];
         clattn_operand *operand = &part->operands[part->operand_count++];
         *operand = (clattn_operand){.id = operand_to_public(row->id), .host = whole->tensor[row->id].data};
-        part->dimension[row->id] = cut_dimension(row, split);
+        part->dimension[row->id] = slice_dimension(row, split);
         part->bytes[row->id] = whole->tensor[row->id].bytes;
         if (part->dimension[row->id] < 0)
             continue;
@@ -125,7 +100,7 @@ static void return_part(struct rank_part *part, const struct check_tensors *whol
 {
     for (int id = 0; id < OPERAND_COUNT; id++)
         if (part->memory[id] != NULL && whole->tensor[id].info.output)
-            copy_part(&whole->tensor[id], part->dimension[id], part->first[id], part->count[id], part->memory[id], 1);
+            slice_copy(&whole->tensor[id], part->dimension[id], part->first[id], part->count[id], part->memory[id], 1);
 }
 
 static void free_parts(struct rank_part *part)
@@ -320,7 +295,7 @@ static void check_again(clattn_mpi_plan *plan, const struct check_tensors *tenso
 static int is_shared(const struct check_tensors *tensors, const struct operand_row *row)
 {
     return tensors->desc.pass == CLATTN_PASS_BACKWARD && row->numbers == NUMBERS_WRITTEN &&
-           cut_dimension(row, CLATTN_MPI_TOKENS) < 0 && strchr(row->dims, 'N') == NULL;
+           slice_dimension(row, CLATTN_MPI_TOKENS) < 0 && strchr(row->dims, 'N') == NULL;
 }
 
 static void for_shared(struct check_tensors *tensors, clattn_mpi_split split, void (*what)(struct check_tensor *))
@@ -555,7 +530,7 @@ static void expect_same_error(clattn_mpi_plan *plan, const struct check_tensors 
                               const char *named)
 {
     enum { ATTEMPTS = 10 };
-    double fastest = INFINITY;
+    double fastest = (double)INFINITY;
 
     for (int i = 0; i < ATTEMPTS && fastest > 1 + sound; i++) {
         double seconds, slowest;

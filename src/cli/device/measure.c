@@ -32,8 +32,7 @@ static double reference_seconds(const clattn_plan_desc *desc)
            (double)desc->key_dim * (double)desc->value_dim;
 }
 
-/* The problem with fewer batch elements, then fewer tokens, until the reference is fast enough. */
-static clattn_plan_desc reduce(const clattn_plan_desc *full)
+clattn_plan_desc measure_reduced(const clattn_plan_desc *full)
 {
     clattn_plan_desc desc = *full;
 
@@ -73,7 +72,7 @@ static clattn_status compare(struct bench *bench, struct check_tensors *tensors,
 
 static clattn_status check(struct bench *bench, uint64_t seed, struct measurement *result)
 {
-    clattn_plan_desc desc = reduce(&bench->tensors.desc);
+    clattn_plan_desc desc = measure_reduced(&bench->tensors.desc);
     struct check_tensors tensors;
     clattn_status status;
 

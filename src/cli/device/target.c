@@ -147,8 +147,11 @@ int target_find(struct target *target, const char *spec)
 int target_open_found(struct target *target)
 {
     cl_device_id id = target->named ? target->info.device : NULL;
-    clattn_status status = check_device_open(&target->device, id, sink_log, &target->sink);
+    clattn_status status;
 
+    if (target->ranks != NULL)
+        return target->ranks->open(target->ranks, target);
+    status = check_device_open(&target->device, id, sink_log, &target->sink);
     if (status != CLATTN_SUCCESS)
         return library_error(&target->sink, target->info.name, status);
     if (target->device.device != target->info.device)
@@ -163,13 +166,30 @@ int target_open(struct target *target, const char *spec)
     return status != EXIT_OK || target->reference ? status : target_open_found(target);
 }
 
+int target_find_of(struct target *target, const struct settings *settings)
+{
+    int status = target_find(target, settings->device);
+
+    target->ranks = settings->ranks;
+    if (status == EXIT_OK && target->ranks != NULL && target->reference)
+        status = bad("--split needs an OpenCL device");
+    return ranks_agree(target->ranks, status);
+}
+
+int target_open_of(struct target *target, const struct settings *settings)
+{
+    int status = target_find_of(target, settings);
+
+    return status != EXIT_OK || target->reference ? status : target_open_found(target);
+}
+
 int target_fits(struct target *target, const clattn_plan_desc *desc)
 {
     const clattn_context *context = target->device.context;
     const struct log log = {sink_log, &target->sink};
     clattn_status status;
 
-    if (target->reference)
+    if (target->reference || target->ranks != NULL) /* of which each has a part */
         return EXIT_OK;
     target->sink.error[0] = '\0';
     status = buffers_fit(context != NULL ? &context->device.info : &target->info, desc, 0, &log);
@@ -199,7 +219,9 @@ void target_note_cache(const struct target *target, const struct settings *setti
 
 void target_close(struct target *target)
 {
-    if (target->device.context != NULL)
+    if (target->ranks != NULL)
+        target->ranks->close(target->ranks, target);
+    else if (target->device.context != NULL)
         check_device_close(&target->device);
     memset(target, 0, sizeof *target);
 }
@@ -280,6 +302,8 @@ clattn_status target_run(struct target *target, struct check_tensors *tensors, c
     clattn_plan *plan;
     clattn_status status;
 
+    if (target->ranks != NULL)
+        return target->ranks->run(target->ranks, target, tensors, plan_text, text_size);
     target->sink.error[0] = '\0';
     target->solver = "reference";
     target->phase = target->reference ? "computing" : "compiling";

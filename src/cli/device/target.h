@@ -4,8 +4,11 @@
 
 #include "check/check.h"
 #include "cli/cli.h"
+#include "cli/device/ranks.h"
 
 struct target {
+    const struct ranks *ranks; /* between which a problem is divided; NULL: it is not */
+    void *divided;             /* of these */
     int reference;
     int named;                  /* by --device */
     clattn_device_info info;    /* unset for the reference */
@@ -27,6 +30,9 @@ int target_fits(struct target *target, const clattn_plan_desc *desc);
 /* The two halves of target_open: the first sets info, the second opens the device. */
 int target_find(struct target *target, const char *spec);
 int target_open_found(struct target *target);
+/* target_find and target_open of the settings' device, and of the ranks that they have. */
+int target_find_of(struct target *target, const struct settings *settings);
+int target_open_of(struct target *target, const struct settings *settings);
 /* Whether compiled programs can be written to the cache's folder. */
 int target_keeps_programs(void);
 /* With -v: prints a line if they cannot. */

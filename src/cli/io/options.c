@@ -103,6 +103,11 @@ static int set_mode(struct settings *settings, const char *text)
     return EXIT_OK;
 }
 
+static int set_split(struct settings *settings, const char *text)
+{
+    return word_read("--split", split_words, text, &settings->split);
+}
+
 static int set_gate_dtype(struct settings *settings, const char *text)
 {
     int value;
@@ -243,6 +248,8 @@ const struct option options[] = {
      "which solver; a list for verify, bench"},
     {"chunk", 0, "N", COMMAND_RUN | MANY, 0, set_chunk,
      "tokens per chunk, the nearest of 8, 16, 32 and 64 that fits; 0: the device's best"},
+    {"split", 0, "tokens|heads|batch", COMMAND_RUN | MANY, 0, set_split,
+     "between the processes of mpirun -n N, one a device; the program clattn_mpi, where there is an MPI"},
     {"scale", 0, "X", PROBLEM, 0, set_scale, "multiplies q [1/sqrt(K); rwkv7, hgrn, lru, mamba, ssd, mesa_net: 1]"},
     {"qk-l2norm", 0, NULL, PROBLEM, DESC_OPTION, NULL, "--option qk_l2norm=on"},
     {"normalize", 0, NULL, PROBLEM, DESC_OPTION, NULL, "--option normalize=on"},

@@ -13,7 +13,7 @@ struct word {
 };
 
 /* Lists that end with a NULL name. */
-extern const struct word dtype_words[], file_dtype_words[], mode_words[], pass_words[];
+extern const struct word dtype_words[], file_dtype_words[], mode_words[], pass_words[], split_words[];
 
 /* Whether two names are equal, where - equals _. */
 int word_equal(const char *a, const char *b);

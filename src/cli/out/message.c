@@ -9,11 +9,20 @@
 #include <string.h>
 
 static int quiet, verbose;
+static char *kept; /* NULL: messages are printed */
+static size_t kept_size;
 
 void messages_quiet(void)
 {
     quiet = 1;
     progress_hide();
+}
+
+void messages_keep(char *line, size_t size)
+{
+    messages_quiet();
+    kept = line;
+    kept_size = size;
 }
 
 void messages_verbose(void)
@@ -47,8 +56,11 @@ static void print_line(const char *kind, const char *format, va_list args)
     for (char *at = line; *at != '\0'; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             *at = at[1] == '\0' ? '\0' : strchr("\n\r\t", *at) != NULL ? ' ' : '?';
-    progress_clear();
-    fprintf(stderr, "clattn: %s%s\n", kind, line);
+    if (kept == NULL) {
+        progress_clear();
+        fprintf(stderr, "clattn: %s%s\n", kind, line);
+    } else if (*kept == '\0')
+        text_fit(kept, kept_size, "%s", line);
     free(line);
 }
 

@@ -139,6 +139,18 @@ void process_kill(const struct process *process)
         nanosleep(&tick, NULL);
 }
 
+void process_replace(const char *name, char **words)
+{
+    char own[MAX_PATH_BYTES], path[MAX_PATH_BYTES + 64];
+    const char *const program = executable_path(words[0], own), *const slash = strrchr(program, '/');
+
+    if (slash != NULL && (size_t)(slash - program) + strlen(name) + 2 <= sizeof path) {
+        snprintf(path, sizeof path, "%.*s/%s", (int)(slash - program), program, name);
+        execv(path, words);
+    }
+    execvp(name, words);
+}
+
 char **process_words(int *count, char **words)
 {
     (void)count;

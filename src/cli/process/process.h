@@ -23,6 +23,10 @@ int process_end(struct process *process, char *how, size_t size);
 /* Ends it at once. */
 void process_kill(const struct process *process);
 
+/* Becomes another program, with these words after its name: the one of that name in this program's folder, or in PATH.
+ * Returns if there is none. */
+void process_replace(const char *name, char **words);
+
 /* The words that the command was called with, in UTF-8. Elsewhere than on Windows these are the words of main. */
 char **process_words(int *count, char **words);
 
