@@ -10,6 +10,7 @@
  * One group: a chunk of one head. A row is a write; q and the gradient of o stand in the last row of their token, the decay
  * in the first. */
 #include "padded.clh"
+#include "row_put.clh"
 
 WORD float row_square(global const data_t *x)
 {
@@ -21,24 +22,6 @@ WORD float row_square(global const data_t *x)
     }
     return rsqrt(vec_sum(sum) + 1e-6f);
 }
-
-/* VEC numbers of a row of `width` from n on */
-#define DEFINE_PUT(STORAGE)                                                                                            \
-    WORD void CAT(STORAGE, _put_row)(vec x, global CAT(STORAGE, _t) * to, int n, int width)                            \
-    {                                                                                                                  \
-        if (n + VEC <= width) {                                                                                        \
-            CAT(STORAGE, _putv)(x, to, n);                                                                             \
-            return;                                                                                                    \
-        }                                                                                                              \
-        vec_unrolled                                                                                                   \
-        for (int i = 0; i < VEC; i++)                                                                                  \
-            if (n + i < width)                                                                                         \
-                CAT(STORAGE, _put)(vec_number(x, i), to, n + i);                                                       \
-    }
-DEFINE_PUT(f32)
-DEFINE_PUT(f16)
-DEFINE_PUT(bf16)
-#define data_put_row CAT(DATA, _put_row)
 
 enum { NORM_Q, NORM_K, NORM_P, STRENGTH_OF, ROW_NUMBERS };
 

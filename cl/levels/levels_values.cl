@@ -1,7 +1,7 @@
 /* The values of a level's pieces: v in the first half of each piece, which writes, and 0 in the second, which reads. With
  * UNITS, in pieces of CHUNK tokens, unit vectors in place of v, of all heads in one: what is read then are the rows of
  * the attention matrix. One group: CHUNK tokens of one head. */
-#include "rows.clh"
+#include "row_put.clh"
 
 #define WIDTH (UNITS ? CHUNK : VALUE_DIM)
 #define PARTS ((WIDTH + VEC - 1) / VEC)
@@ -26,13 +26,6 @@ levels_values(TENSORS(PARAMETER) int seq_len, int sequences, int level)
             x = select((vec)(0), (vec)(1), vec_iota + c == i);
         else if (!reads)
             x = data_row(write_row(v, chunk, chunk.at.head) + i * v_at.z, c, VALUE_DIM);
-        if (WIDTH % VEC == 0 || c + VEC <= WIDTH) {
-            CAT(DATA, _putv)(x, to, c);
-            continue;
-        }
-        vec_unrolled
-        for (int e = 0; e < VEC; e++)
-            if (c + e < WIDTH)
-                CAT(DATA, _put)(vec_number(x, e), to, c + e);
+        data_put_row(x, to, c, WIDTH);
     }
 }

@@ -210,17 +210,12 @@ static clattn_status convert(struct builder *b, const struct rows_of_operand *ro
     return status;
 }
 
-/* The type in which kernels read an operand that a plan converts. */
-static clattn_dtype type_of_converted(const struct problem *problem, const struct operand_row *row)
-{
-    return row->storage == STORE_DATA ? problem->desc.dtype : problem->desc.gate_dtype;
-}
-
 static clattn_status convert_input(struct builder *b, const struct operand_row *operand)
 {
     const struct operand_row row = row_to_rotate(b->problem, operand);
     const struct rows_of_operand rows = rows_of(b, row.dims);
-    const clattn_dtype type = type_of_converted(b->problem, &row);
+    const clattn_plan_desc *desc = &b->problem->desc;
+    const clattn_dtype type = row.storage == STORE_DATA ? desc->dtype : desc->gate_dtype;
     const int from = build_operand(b, row.id), to = scratch_rows(b, &rows, type);
 
     b->operands[row.id] = to;
@@ -241,24 +236,6 @@ clattn_status around_convert(struct builder *b)
         rows = rows_of(b, row->dims);
         b->converted_output = build_operand(b, CLATTN_O);
         b->operands[CLATTN_O] = scratch_rows(b, &rows, problem->desc.dtype);
-    }
-    return CLATTN_SUCCESS;
-}
-
-clattn_status around_copy(struct builder *b, clattn_operand_id id, int *copy)
-{
-    const struct problem *problem = b->problem;
-
-    *copy = IR_NONE;
-    for (int i = 0; i < problem->operand_count && id != NO_OPERAND; i++) {
-        const struct operand_row row = row_to_rotate(problem, &problem->operands[i]);
-        const struct rows_of_operand rows = rows_of(b, row.dims);
-        const clattn_dtype type =
-            problem_converts(problem, &row) ? type_of_converted(problem, &row) : problem->types[id];
-        if (row.id != id)
-            continue;
-        *copy = scratch_rows(b, &rows, type);
-        return convert(b, &rows, build_operand(b, id), type, *copy, type);
     }
     return CLATTN_SUCCESS;
 }

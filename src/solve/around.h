@@ -6,9 +6,6 @@
 
 /* Converts the operands that kernels do not read in their own types. Later steps find them under the operands' names. */
 clattn_status around_convert(struct builder *b);
-/* Copies an operand's rows to scratch memory, the tokens of all sequences one after the other, in the type that kernels
- * read. *copy is that memory; IR_NONE if the problem does not have the operand. */
-clattn_status around_copy(struct builder *b, clattn_operand_id id, int *copy);
 /* Converts the output, where kernels do not write it in its own type. */
 clattn_status around_output(struct builder *b);
 /* Adds rotary positions, if the problem has them. Later steps find the rotated q, k and erase keys under the operands'

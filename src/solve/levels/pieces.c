@@ -5,11 +5,11 @@
  * what their levels are weighed with. A piece of the fewest tokens has its attention matrix in place of levels: the same
  * rule of unit vectors gives that.
  *
+ *     rows:   if there are several batch elements, copies of rows in which they follow each other
  *     cut:    where the pieces of all levels begin
  *     loop:   values -> the rule -> add
  *     units -> the rule -> own, the outputs
  *     tail, position: what final states have of the last tokens, and their positions */
-#include "solve/around.h"
 #include "solve/levels/levels.h"
 
 #include <stddef.h>
@@ -23,6 +23,7 @@ struct pieces_tiles {
 };
 
 enum pieces_kernel {
+    KERNEL_ROWS,
     KERNEL_CUT,
     KERNEL_VALUES,
     KERNEL_ADD,
@@ -198,7 +199,8 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
 static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, const void *tiles, void *shape)
 {
-    static const enum embedded_file files[] = {[KERNEL_CUT] = FILE_levels_cut,
+    static const enum embedded_file files[] = {[KERNEL_ROWS] = FILE_levels_rows,
+                                               [KERNEL_CUT] = FILE_levels_cut,
                                                [KERNEL_VALUES] = FILE_levels_values,
                                                [KERNEL_ADD] = FILE_levels_add,
                                                [KERNEL_UNITS] = FILE_levels_values};
@@ -245,20 +247,6 @@ struct pieces {
 
 static const char *const row_names[] = {"q", "k", "g", "beta"};
 
-/* The tokens' rows as they are in the caller's memory, which may have a gap between sequences: then a copy. */
-static clattn_status bind_rows(struct pieces *p)
-{
-    const struct rule *rule = p->problem->rule;
-    const clattn_operand_id ids[] = {CLATTN_Q, CLATTN_K, rule->gate, operand_of_strength(rule)};
-
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
-        if (is_packed(p->problem) || p->problem->desc.batch == 1)
-            p->rows[i] = build_operand(p->b, ids[i]);
-        else
-            TRY(around_copy(p->b, ids[i], &p->rows[i]));
-    return CLATTN_SUCCESS;
-}
-
 /* Rows of `width` numbers for every token and head. */
 static int add_rows(const struct pieces *p, const char *name, clattn_dtype type, int64_t heads, int64_t width)
 {
@@ -267,6 +255,33 @@ static int add_rows(const struct pieces *p, const char *name, clattn_dtype type,
                                       build_constant(b, heads * width), build_constant(b, heads > 1 ? width : 0)};
 
     return build_scratch_of(b, name, type, most_tokens(p->problem) * heads * width, strides);
+}
+
+/* The tokens' rows as they are in the caller's memory, where batch elements may have a gap between them: then copies. */
+static void bind_rows(struct pieces *p)
+{
+    static const char *const copies[] = {"row_q", "row_k", "row_g", "row_beta"};
+    struct builder *b = p->b;
+    const struct problem *problem = p->problem;
+    const int64_t heads = problem_work_heads(problem), key_heads = lower(heads, problem->desc.qk_heads);
+    const struct {
+        clattn_operand_id id;
+        clattn_dtype type;
+        int64_t heads, width;
+    } rows[] = {{CLATTN_Q, problem->desc.dtype, key_heads, problem->desc.key_dim},
+                {CLATTN_K, problem->desc.dtype, key_heads, problem->desc.key_dim},
+                {problem->rule->gate, problem_gate_type(problem), heads, 1},
+                {operand_of_strength(problem->rule), problem_strength_type(problem), heads, 1}};
+    const int whole = is_packed(problem) || problem->desc.batch == 1;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        p->rows[i] = build_operand(b, rows[i].id);
+        if (!whole && p->rows[i] != IR_NONE)
+            p->rows[i] = add_rows(p, copies[i], rows[i].type, rows[i].heads, rows[i].width);
+        build_bind(b, copies[i], p->rows[i]);
+    }
+    if (!whole)
+        build_kernel(b, &p->s->steps[KERNEL_ROWS], (struct grid3){p->slots, heads, 1});
 }
 
 /* Numbers for the pieces of each level, of which the turn's are a slice. */
@@ -434,7 +449,7 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     struct pieces p = pieces_of(b, problem, s);
     int loop;
 
-    TRY(bind_rows(&p));
+    bind_rows(&p);
     p.active = build_binary(b, IR_LOWER, count, build_constant(b, 1));
     build_bind(b, "cuts", p.cuts);
     build_bind(b, "lasts", p.lasts);
