@@ -23,8 +23,8 @@ levels_rows(TENSORS(PARAMETER) int seq_len, int sequences)
          0);
         if (HAS_row_beta)
             CAT(STRENGTH, _put)
-            (strength_get(beta + at_row(beta_at, at.batch, token, at.head), 0),
-             row_beta + at_row(row_beta_at, at.batch, token, at.head), 0);
+        (strength_get(beta + at_row(beta_at, at.batch, token, at.head), 0),
+         row_beta + at_row(row_beta_at, at.batch, token, at.head), 0);
     }
     for_each(task, first_of_group * chunk.count * PARTS) {
         int n = task % PARTS * VEC;

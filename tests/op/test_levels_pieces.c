@@ -16,13 +16,13 @@ static const int64_t cuts[] = {0, 5, 5, 70, 71, 199};
 
 struct length {
     int64_t batch, tokens;
-    int piece;
+    int piece, few;
 };
 
 /* Those in the smallest pieces come first. */
 enum { FEW = 6 };
-static const struct length lengths[] = {{2, 100, 16}, {2, 64, 16}, {2, 15, 16}, {2, 16, 16},
-                                        {2, 1, 16},   {2, 17, 16}, {1, 63, 64}, {1, 300, 64}};
+static const struct length lengths[] = {{2, 100, 16, 5}, {2, 64, 16, 5}, {2, 15, 16, 5}, {2, 16, 16, 5},
+                                        {2, 1, 16, 5},   {2, 17, 16, 5}, {1, 63, 64, 7}, {1, 300, 64, 7}};
 
 static const struct test_options {
     const char *name;
@@ -60,6 +60,7 @@ static void check(clattn_rule rule, const struct test_options *option, const str
     char what[128];
 
     test_tuned_set(&tuned, "piece", length->piece);
+    test_tuned_set(&tuned, "few", length->few);
     test_make(&with, &desc, CHECK_GATES_USUAL, option->packed ? cuts : NULL);
     assert_status(check_reference(&expected, &with, test_log, NULL), SUCCESS);
     test_log_clear();

@@ -19,6 +19,7 @@ enum { FLOAT = 4 };
 
 struct pieces_tiles {
     int piece; /* tokens of the smallest pieces */
+    int few;   /* from this bucket on there are so few pieces that the rule should have other tiles */
     struct state_tile own, tail;
 };
 
@@ -42,6 +43,7 @@ struct pieces_shape {
 
 static const struct parameter parameters[] = {
     PARAMETER_ROW("piece", struct pieces_tiles, piece, 16, 32, 64, 128),
+    PARAMETER_ROW("few", struct pieces_tiles, few, 5, 7, 9, 10, 11, 12, 13, 14, 15),
     PARAMETER_ROW("vec", struct pieces_tiles, own.vec, 4, 16),
     PARAMETER_ROW("group", struct pieces_tiles, own.group, 1, 32, 64, 128, 256),
     PARAMETER_ROW("block_v", struct pieces_tiles, own.block_v, 4, 8, 16, 32, 64, 128),
@@ -67,10 +69,13 @@ static int64_t most_tokens(const struct problem *problem)
     return is_packed(problem) ? problem->desc.seq_len : problem->desc.batch * problem->desc.seq_len;
 }
 
-/* Pieces of so many tokens, at most. */
+/* Pieces of so many tokens, at most. Packed sequences may begin anywhere. */
 static int64_t most_pieces(const struct problem *problem, int64_t piece)
 {
-    return most_tokens(problem) / piece + problem_most(problem).sequences;
+    const int64_t sequences = problem_most(problem).sequences;
+
+    return is_packed(problem) ? problem->desc.seq_len / piece + sequences
+                              : sequences * divide_up(problem->desc.seq_len, piece);
 }
 
 /* A call begins with no state, so that positions are numbers of tokens. Tokens are counted in 32 bits. */
@@ -168,6 +173,30 @@ static void take(int *tile, int tuned)
     *tile = tuned != TILE_OPEN ? tuned : *tile;
 }
 
+/* The first bucket whose pieces leave compute units idle that have each half of a piece's value columns; the number of
+ * buckets if there is none. */
+static int few_from(const struct device_facts *facts, const struct problem *problem, int own)
+{
+    const int64_t heads = problem_work_heads(problem), units = facts->device->info.compute_units;
+    int bucket = own;
+
+    while (bucket < problem->desc.levels - 1 &&
+           10 * 2 * heads * most_pieces(problem, (int64_t)2 << bucket) >= 9 * units)
+        bucket++;
+    return bucket;
+}
+
+/* There are groups enough that each may have many columns, because each has a piece's matrix. */
+static void widen(const struct device_facts *facts, struct state_tile *t)
+{
+    enum { GROUP = 128, COLUMNS = 32 };
+
+    if (is_serial(facts))
+        return;
+    t->group = lower(GROUP, power_of_two_below(facts->most_group));
+    t->block_v = COLUMNS;
+}
+
 static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, void *tiles)
 {
@@ -180,8 +209,11 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
     default_to(&t->piece, problem->desc.chunk != 0 ? problem->desc.chunk : PIECE);
     if (t->piece < LEAST || t->piece > MOST || (t->piece & (t->piece - 1)) != 0)
         return CLATTN_UNSUPPORTED;
+    default_to(&t->few, few_from(facts, problem, bits_of(t->piece)));
+    t->few = higher(t->few, bits_of(t->piece));
     t->own = state_tile(facts, problem, &wish);
     t->own.chunk = t->piece;
+    widen(facts, &t->own);
     take(&t->own.vec, tuned.vec);
     take(&t->own.group, tuned.group);
     take(&t->own.block_v, tuned.block_v);
@@ -238,8 +270,7 @@ struct pieces {
     const struct pieces_shape *s;
     ir_expression tokens, sequences; /* tokens of all sequences */
     ir_expression slots, pieces;     /* of the fewest tokens: those of sequences as they are, and as they are cut */
-    ir_expression turn, level;       /* of the loop over buckets, and the number of its bucket */
-    ir_expression active;            /* 0: the call's sequences have none of them; else 1 */
+    ir_expression buckets;           /* of the call above the smallest pieces */
     ir_expression entries;           /* of cuts for a level */
     int cuts, lasts;
     int rows[4]; /* of q, k, g and beta; the tokens of all sequences follow each other */
@@ -255,6 +286,15 @@ static int add_rows(const struct pieces *p, const char *name, clattn_dtype type,
                                       build_constant(b, heads * width), build_constant(b, heads > 1 ? width : 0)};
 
     return build_scratch_of(b, name, type, most_tokens(p->problem) * heads * width, strides);
+}
+
+/* The number of pieces of so many tokens, some of which may be empty. */
+static ir_expression pieces_of_length(const struct builder *b, const struct problem *problem, ir_expression piece)
+{
+    const ir_expression tokens = build_length(b, IR_TOKENS), sequences = build_length(b, IR_SEQUENCES);
+
+    return is_packed(problem) ? build_binary(b, IR_ADD, build_binary(b, IR_DIVIDE, tokens, piece), sequences)
+                              : build_binary(b, IR_MULTIPLY, build_binary(b, IR_DIVIDE_UP, tokens, piece), sequences);
 }
 
 /* The tokens' rows as they are in the caller's memory, where batch elements may have a gap between them: then copies. */
@@ -332,42 +372,58 @@ static clattn_status add_rule(const struct pieces *p, const struct problem *rule
     return status;
 }
 
-/* What the tokens of all levels above the smallest pieces read, as sums. */
-static clattn_status add_levels(const struct pieces *p)
+/* The steps of a bucket, which is an expression in a loop from bucket `first` on. If `active` is 0, they do nothing. */
+static clattn_status add_bucket(const struct pieces *p, int first, ir_expression bucket, ir_expression active)
 {
     struct builder *b = p->b;
-    const int64_t heads = problem_work_heads(p->problem), V = p->problem->desc.value_dim;
-    const int64_t state = p->problem->desc.key_dim * V;
-    const clattn_dtype type = p->problem->desc.dtype;
-    const int values = add_rows(p, "values", type, heads, V), read = add_rows(p, "read", type, heads, V);
-    const ir_expression one = build_constant(b, 1);
-    const ir_expression at = build_binary(b, IR_MULTIPLY, build_binary(b, IR_ADD, p->turn, one), p->entries);
-    const ir_expression piece = build_binary(b, IR_SHIFT, build_constant(b, 2), p->level);
-    const ir_expression pieces = build_binary(b, IR_ADD, build_binary(b, IR_DIVIDE, p->tokens, piece), p->sequences);
-    const struct grid3 grid = {build_binary(b, IR_MULTIPLY, p->active, p->slots), heads, 1};
-    const ir_expression bucket = build_times(b, build_binary(b, IR_ADD, p->level, one), state);
-    const int final = slice_from(b, build_bound(b, "final"), bucket);
+    const struct problem *problem = p->problem;
+    const int64_t heads = problem_work_heads(problem), V = problem->desc.value_dim;
+    const int own = bits_of(p->s->tiles.piece);
+    const ir_expression next = build_binary(b, IR_ADD, bucket, build_constant(b, 1));
+    const ir_expression number = build_binary(b, IR_SUBTRACT, next, build_constant(b, own));
+    const ir_expression at = build_binary(b, IR_MULTIPLY, number, p->entries);
+    const ir_expression piece = build_binary(b, IR_SHIFT, build_constant(b, 2), bucket);
+    const ir_expression pieces = pieces_of_length(b, problem, piece);
+    const struct grid3 grid = {build_binary(b, IR_MULTIPLY, active, p->slots), heads, 1};
+    const ir_expression state = build_times(b, next, problem->desc.key_dim * V);
     struct problem *rule = malloc(sizeof *rule);
-    const int names = b->name_count;
     clattn_status status = CLATTN_OUT_OF_MEMORY;
 
-    build_number(b, "level", p->level);
-    build_bind(b, "values", values);
-    build_bind(b, "read", read);
+    build_number(b, "level", bucket);
     build_kernel(b, &p->s->steps[KERNEL_VALUES], grid);
-    build_bind(b, "v", values);
-    build_bind(b, "o", read);
-    build_bind(b, "final", final);
+    build_bind(b, "v", build_bound(b, "values"));
+    build_bind(b, "o", build_bound(b, "read"));
+    build_bind(b, "final", slice_from(b, build_bound(b, "final"), state));
     if (rule != NULL) {
-        *rule = piece_problem(p->problem, (int64_t)2 * p->s->tiles.piece, V, has_final(p->problem));
-        status = add_rule(p, rule, slice_from(b, p->cuts, at), slice_from(b, p->lasts, at),
-                          build_binary(b, IR_MULTIPLY, p->active, pieces),
-                          build_binary(b, IR_MULTIPLY, p->active, p->tokens));
+        *rule = piece_problem(problem, (int64_t)2 << first, V, has_final(problem));
+        status =
+            add_rule(p, rule, slice_from(b, p->cuts, at), slice_from(b, p->lasts, at),
+                     build_binary(b, IR_MULTIPLY, active, pieces), build_binary(b, IR_MULTIPLY, active, p->tokens));
     }
     build_kernel(b, &p->s->steps[KERNEL_ADD], grid);
-    b->name_count = names;
     free(rule);
     return status;
+}
+
+/* The buckets from `first` on that the call has, but none from `until` on. */
+static clattn_status add_buckets(const struct pieces *p, int first, int until)
+{
+    struct builder *b = p->b;
+    const int own = bits_of(p->s->tiles.piece), names = b->name_count;
+    const ir_expression last = build_binary(b, IR_LOWER, p->buckets, build_constant(b, until - own));
+    const ir_expression count = build_binary(
+        b, IR_HIGHER, build_binary(b, IR_SUBTRACT, last, build_constant(b, first - own)), build_constant(b, 0));
+    int loop;
+
+    if (until <= first)
+        return CLATTN_SUCCESS;
+    loop = build_open_loop(b, count, 1);
+    TRY(add_bucket(p, first,
+                   build_binary(b, IR_ADD, ir_loop_value(b->ir, IR_LOOP_TURN, loop), build_constant(b, first)),
+                   build_binary(b, IR_LOWER, count, build_constant(b, 1))));
+    build_close_loop(b, loop);
+    b->name_count = names;
+    return CLATTN_SUCCESS;
 }
 
 /* The smallest pieces, and the outputs. */
@@ -394,7 +450,7 @@ static clattn_status add_own(const struct pieces *p)
     }
     b->name_count = names;
     build_bind(b, "attn", attn);
-    build_number(b, "adds", p->active);
+    build_number(b, "adds", build_binary(b, IR_LOWER, p->buckets, build_constant(b, 1)));
     build_kernel(b, &p->s->steps[KERNEL_OWN], (struct grid3){p->slots, heads, p->s->value_groups});
     b->name_count = names;
     free(rule);
@@ -420,9 +476,9 @@ static struct pieces pieces_of(struct builder *b, const struct problem *problem,
 
     p.tokens = is_packed(problem) ? tokens : build_binary(b, IR_MULTIPLY, build_length(b, IR_BATCH), tokens);
     p.slots = build_slots(b, s->tiles.piece);
-    p.pieces = build_binary(b, IR_DIVIDE, p.tokens, build_constant(b, s->tiles.piece));
-    p.pieces = build_binary(b, IR_ADD, p.pieces, sequences);
+    p.pieces = pieces_of_length(b, problem, build_constant(b, s->tiles.piece));
     p.entries = build_binary(b, IR_ADD, p.pieces, build_constant(b, 1));
+    p.buckets = bucket_count(b, problem, bits_of(s->tiles.piece));
     p.cuts = add_cuts(&p, "cuts");
     p.lasts = has_final(problem) ? add_cuts(&p, "last pieces") : IR_NONE;
     return p;
@@ -443,25 +499,21 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
 {
     enum { PARTS = 8 };
     const struct pieces_shape *s = shape;
-    const int own = bits_of(s->tiles.piece);
-    const ir_expression count = bucket_count(b, problem, own);
+    const clattn_plan_desc *desc = &problem->desc;
+    const int own = bits_of(s->tiles.piece), few = lower(s->tiles.few, desc->levels - 1);
     const int64_t heads = problem_work_heads(problem);
     struct pieces p = pieces_of(b, problem, s);
-    int loop;
 
     bind_rows(&p);
-    p.active = build_binary(b, IR_LOWER, count, build_constant(b, 1));
     build_bind(b, "cuts", p.cuts);
     build_bind(b, "lasts", p.lasts);
     build_bind(b, "sums", add_rows(&p, "sums", CLATTN_F32, heads, s->pitch));
-    build_number(b, "tokens", p.tokens);
+    build_bind(b, "values", add_rows(&p, "values", desc->dtype, heads, desc->value_dim));
+    build_bind(b, "read", add_rows(&p, "read", desc->dtype, heads, desc->value_dim));
     build_kernel(b, &s->steps[KERNEL_CUT],
-                 (struct grid3){build_binary(b, IR_ADD, count, build_constant(b, 1)), PARTS, 1});
-    loop = build_open_loop(b, count, 1);
-    p.turn = ir_loop_value(b->ir, IR_LOOP_TURN, loop);
-    p.level = build_binary(b, IR_ADD, p.turn, build_constant(b, own));
-    TRY(add_levels(&p));
-    build_close_loop(b, loop);
+                 (struct grid3){build_binary(b, IR_ADD, p.buckets, build_constant(b, 1)), PARTS, 1});
+    TRY(add_buckets(&p, own, few));
+    TRY(add_buckets(&p, few, desc->levels - 1));
     TRY(add_own(&p));
     if (has_final(problem))
         add_tail(&p);
@@ -473,8 +525,8 @@ static void describe(struct text *text, const void *shape, int step)
     const struct pieces_shape *s = shape;
 
     (void)step;
-    text_format(text, "group %d, vec %d, piece %d, value tile %d\n", s->tiles.own.group, s->tiles.own.vec,
-                s->tiles.piece, s->tiles.own.block_v);
+    text_format(text, "group %d, vec %d, piece %d, few from %d, value tile %d\n", s->tiles.own.group, s->tiles.own.vec,
+                s->tiles.piece, s->tiles.few, s->tiles.own.block_v);
 }
 
 const struct solver solver_levels_pieces = {
