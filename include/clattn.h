@@ -604,8 +604,9 @@ typedef struct clattn_call {
  * of -inf has the gradient 0.
  * Katharopoulos et al. 2020, arXiv:2006.16236 (the sum's), and the reverse of each rule's recurrence.
  *
- * A plan computes the states of the forward pass again; its workspace grows with the root of seq_len. Its mode is
- * RECURRENT. INVALID_DESC with attn, state_window and state_every. */
+ * A plan computes the states of the forward pass again. In mode CHUNK its workspace grows with seq_len, unless the desc has
+ * a workspace_limit; in RECURRENT it grows with the root of seq_len. INVALID_DESC with attn, state_window and
+ * state_every. */
 typedef enum clattn_pass { CLATTN_PASS_FORWARD = 0, CLATTN_PASS_BACKWARD = 1 } clattn_pass;
 
 typedef struct clattn_operand_type {
@@ -788,6 +789,11 @@ typedef struct clattn_plan_desc {
      * is 1e-6 of q (1e-5 where q has 16 bits), 64 at most: enough for condition numbers of some hundreds.
      * n, up to 256: exactly n steps from x = 0, in the reference, too. */
     int32_t cg_steps;
+    /* Bytes of workspace, at most. A solver that needs more is not used. A backward pass in chunks then goes through the
+     * sequences by spans of tokens: it walks forward to keep the states at their beginnings, and takes the spans from
+     * the last to the first. That costs one more walk, and gradients differ by roundings from those without a limit. A
+     * plan whose least workspace is above the limit is UNSUPPORTED, and the log says how much it needs. 0: no limit */
+    int64_t workspace_limit;
 } clattn_plan_desc;
 
 /* Completes a desc: copies it to *full with every default filled in, and checks it. INVALID_ARGUMENT, INVALID_DESC. log

@@ -1,6 +1,9 @@
-/* Gradients that all tokens share: the sums of `shares`, span by span and in each by sequences, in `totals`. After the
- * first span they are stored. One group: one head. */
+/* Gradients that all tokens share: the sums of `shares`, span by span and in each by sequences, in `totals`. partial: the
+ * sum of AFTER_SPANS where totals has the sums of other spans, and BEFORE_SPANS where more are to come; without these the
+ * sums are stored. One group: one head. */
 #include "backward.clh"
+
+enum { AFTER_SPANS = 1, BEFORE_SPANS = 2 };
 
 /* clang-format off */
 #define TENSORS(X) \
@@ -8,7 +11,7 @@
     X(global out_t, d_u) X(global float, d_a_log) X(global float, d_bias)
 /* clang-format on */
 KERNEL
-backward_sums(TENSORS(PARAMETER) int seq_len, int sequences, int span, int first_row)
+backward_sums(TENSORS(PARAMETER) int seq_len, int sequences, int span, int first_row, int partial)
 {
     TENSORS(ABSENT)
     LOCAL_FLOATS(lanes, LOCAL_SUMS)
@@ -32,9 +35,9 @@ backward_sums(TENSORS(PARAMETER) int seq_len, int sequences, int span, int first
         sum = lanes_total(lanes, sum);
         if (LANE > 0)
             continue;
-        sum += first_row + span >= seq_len * STEPS ? 0.0f : total[n];
+        sum += partial & AFTER_SPANS ? total[n] : 0.0f;
         total[n] = sum;
-        if (first_row > 0)
+        if (partial & BEFORE_SPANS)
             continue;
         if (AT_GATE >= 0 && n >= AT_GATE && n < AT_GATE + GATE_SHARES && is_given(d_shared)) {
             global out_t *to = d_shared + at_row(d_shared_at, 0, 0, head);

@@ -1,36 +1,60 @@
-/* States as the walks have them, [V][K] floats of every sequence: the initial one, from which the walk down the rows
- * begins, and the gradient of the final one over scale, from which the walk up begins. With CLOSE the gradient of the
- * initial state, which is what the walk up ends with, times scale. One group: a head of a sequence. */
+/* States as the walks have them, [V][K] floats of every sequence, for a span of tokens. MODE:
+ *
+ *     OPEN     the states from which the walk down begins, and the gradients over scale from which the walk up begins:
+ *              the caller's, or of a sequence that the span cuts the state that was kept there, and the gradient that
+ *              the span after it has left
+ *     KEEP     the states at the end of the span, of sequences that go on beyond it
+ *     CLOSE    what the walk up ends with: the gradient of the initial state, over scale, or what the span before needs
+ *
+ * One group: a head of a sequence. `kept` and `carried` have a state for each batch row: of packed sequences, one at most
+ * is cut at a place. */
+#include "gradient.clh"
 #include "padded.clh"
+
+enum { OPEN, KEEP, CLOSE };
 
 /* clang-format off */
 #define TENSORS(X) \
     X(global const int, cu) X(global const int, slots) X(global const float, d_final) X(global float, d_initial) \
-    X(global float, begins) X(global float, ends) X(global const float, ended)
+    X(global float, begins) X(global float, ends) X(global const float, ended) X(global float, kept) \
+    X(global float, carried)
 #define OPTIONALS(X) \
     X(global const state_t, initial)
 /* clang-format on */
 KERNEL
-pad_states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int states)
+pad_states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int states, int first_token,
+           int span_tokens)
 {
     TENSORS(ABSENT)
     enum { HAS_SLOT = 4 };
     place at = place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states | HAS_SLOT,
                                  slots, slots_at);
-    long own = ((long)at.sequence * get_num_groups(1) + at.head) * KEY_DIM * VALUE_DIM;
+    long heads = get_num_groups(1), own = ((long)at.sequence * heads + at.head) * KEY_DIM * VALUE_DIM;
+    long cut = (at.batch * heads + at.head) * KEY_DIM * VALUE_DIM;
+    int begin = (int)at.first, end = begin + at.tokens, span_end = first_token + span_tokens;
+    int began = begin < first_token && end > first_token, goes_on = begin < span_end && end > span_end;
+    int begins_here = begin >= first_token && (begin < span_end || span_end >= seq_len);
     int has = (at.states & HAS_SLOT) != 0;
     global const state_t *from = state_of(initial, at);
 
     for_each(j, KEY_DIM * VALUE_DIM) {
         int c = j / KEY_DIM, n = j % KEY_DIM;
-        if (CLOSE && d_initial_at.x >= 0) {
+        if (MODE == OPEN && HAS_begins)
+            begins[begins_at.x + own + j] = HAS_kept && began ? kept[kept_at.x + cut + j]
+                                            : from != 0       ? state_get(from, state_index(n, c))
+                                                              : 0.0f;
+        if (MODE == OPEN && HAS_ends)
+            ends[ends_at.x + own + j] =
+                HAS_carried && goes_on ? carried[carried_at.x + cut + j]
+                : HAS_d_final && has ? d_final[at_row(d_final_at, at.sequence, 0, at.head) + state_index(n, c)] / scale
+                                     : 0.0f;
+        if (MODE == KEEP && goes_on)
+            kept[kept_at.x + cut + j] = ended[ended_at.x + own + j];
+        if (MODE == CLOSE && HAS_carried && began)
+            carried[carried_at.x + cut + j] = ended[ended_at.x + own + j];
+        if (MODE == CLOSE && is_given(d_initial) && begins_here) {
             global float *to = d_initial + at_row(d_initial_at, at.sequence, 0, at.head) + state_index(n, c);
             *to = (has ? scale * ended[ended_at.x + own + j] : 0.0f) + (ADD_STATE ? *to : 0.0f);
         }
-        if (!CLOSE && HAS_begins)
-            begins[begins_at.x + own + j] = from != 0 ? state_get(from, state_index(n, c)) : 0.0f;
-        if (!CLOSE && HAS_ends)
-            ends[ends_at.x + own + j] =
-                has ? d_final[at_row(d_final_at, at.sequence, 0, at.head) + state_index(n, c)] / scale : 0.0f;
     }
 }

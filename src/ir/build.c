@@ -59,8 +59,8 @@ void ir_argument(struct ir_recipe *recipe, const struct ir_argument *argument)
     recipe->steps[recipe->open_step].argument_count++;
 }
 
-/* Loops do not grow: a cursor, which is copied, has a turn for each of them, and few are needed. A solver adds one (over
- * stretches, spans or mini-batches), the reads of a shared state another; a layer has the loops of its one rule. */
+/* Loops do not grow: a cursor, which is copied, has a turn for each of them, and few are needed. A solver
+ * adds one or two (over stretches, spans or mini-batches), each child of it another, and so do the reads of a shared state. */
 int ir_loop(struct ir_recipe *recipe, const struct ir_loop *loop)
 {
     if (recipe->loop_count == IR_MAX_LOOPS) {
@@ -121,9 +121,9 @@ static void extend_over(const struct ir_loop *loop, struct ir_tensor *t)
 {
     if (t->first < 0 || t->first > loop->last || t->last < loop->first)
         return;
-    if (loop->carries && t->first > loop->first)
+    if ((loop->carries || t->carried) && t->first > loop->first)
         t->first = loop->first;
-    if ((loop->carries || t->first < loop->first) && t->last < loop->last)
+    if ((loop->carries || t->carried || t->first < loop->first) && t->last < loop->last)
         t->last = loop->last;
 }
 

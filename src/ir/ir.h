@@ -16,7 +16,7 @@
 
 /* A number that depends on the call: an index of the recipe's nodes. */
 typedef int ir_expression;
-enum { IR_NONE = -1, IR_MAX_LOOPS = 4 };
+enum { IR_NONE = -1, IR_MAX_LOOPS = 8 };
 
 /* The lengths of a call, as struct extent has them. */
 enum ir_length { IR_BATCH, IR_TOKENS, IR_SEQUENCES, IR_KEYS, IR_TAIL, IR_LENGTHS };
@@ -78,6 +78,7 @@ struct ir_tensor {
     ir_expression
         strides[3]; /* distances between batch elements, tokens and heads, in elements. IR_NONE in a slice: those of its
                      * base. Operands have none */
+    int carried;    /* iterations of loops read what others wrote in it: it lives as long as the loops */
     cl_mem buffer;  /* of an IR_CONSTANT_BUFFER */
     /* of an IR_SLICE */
     int base;
@@ -154,7 +155,7 @@ struct ir_loop {
     int64_t per_turn;
     int down;
     int64_t turns; /* if per_turn is 0 */
-    int carries;   /* an iteration reads what the one before it wrote: tensors of the loop live as long as the loop */
+    int carries;   /* all tensors of the loop are carried */
 };
 
 struct ir_recipe {

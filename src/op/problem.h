@@ -20,6 +20,8 @@ struct problem {
     struct operand_row operands[OPERAND_COUNT]; /* those that the problem uses */
     clattn_dtype types[OPERAND_COUNT];          /* of these operands */
     int has_gates;                              /* there are gates besides a strength */
+    int64_t span;        /* a backward pass goes by spans of so many rows, rounded up to what its solver can cut; 0: all
+                          * rows at once */
     int states_in_order; /* the states on the way of packed sequences, which begin at whole intervals, follow each other
                           * in the order of rows; else each sequence has as many */
 };

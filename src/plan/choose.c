@@ -323,13 +323,17 @@ static const struct {
     {attn_of_writes, "only the reference computes attn"},
 };
 
-static clattn_status no_solver(const clattn_context *context, const struct problem *problem)
+/* least: bytes of the smallest workspace of a solver that fits; 0: none fits */
+static clattn_status no_solver(const clattn_context *context, const struct problem *problem, int64_t least)
 {
     const clattn_plan_desc *desc = &problem->desc;
 
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
         if (refusals[i].applies(problem))
             return FAIL(&context->log, UNSUPPORTED, "%s: %s", problem->rule->name, refusals[i].reason);
+    if (desc->workspace_limit != 0 && least > desc->workspace_limit)
+        return FAIL(&context->log, UNSUPPORTED, "%s: workspace_limit is %lld bytes, at least %lld are needed",
+                    problem->rule->name, (long long)desc->workspace_limit, (long long)least);
     return FAIL(&context->log, UNSUPPORTED,
                 "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
                 problem->rule->name, (long long)desc->key_dim, (long long)desc->value_dim, desc->chunk,
@@ -389,15 +393,16 @@ static clattn_status choose(struct clattn_plan *plan)
 /* Whether the solver can make a complete recipe, which includes the steps around it, and every matrix product of that
  * recipe has a provider. */
 static int makes_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver,
-                        int64_t most_group)
+                        int64_t most_group, int64_t *least)
 {
+    struct problem limited = *problem;
     const struct device_facts facts = facts_of(context, most_group);
     struct ir_recipe ir = {0};
     struct built built = {0};
     const struct log no_log = {NULL, NULL};
     const struct planner planner = {context, &no_log, planner_choose_untried};
     struct builder builder = {.ir = &ir, .built = &built, .problem = problem, .facts = &facts, .planner = &planner};
-    const int has_providers = build_recipe(&builder, solver, NULL) == CLATTN_SUCCESS;
+    const int has_providers = build_within_limit(&builder, &limited, solver, NULL, least) == CLATTN_SUCCESS;
 
     ir_close(&ir);
     built_free(&built);
@@ -405,12 +410,13 @@ static int makes_recipe(clattn_context *context, const struct problem *problem, 
 }
 
 /* Tries the heuristic's group size, then smaller ones. */
-static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver)
+static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver,
+                      int64_t *least)
 {
     int most_group = (int)lower(MOST_GROUP, (int64_t)context->device.info.max_work_group), has;
 
     do {
-        has = makes_recipe(context, problem, solver, most_group);
+        has = makes_recipe(context, problem, solver, most_group, least);
         most_group /= 2;
     } while (!has && most_group >= 1 && !context->device.serial);
     return has;
@@ -420,14 +426,15 @@ clattn_status plan_supports(clattn_context *context, const struct problem *probl
 {
     clattn_mode mode = problem->desc.mode;
     struct problem shorter = *problem;
+    int64_t least = 0;
 
     do
         for (int i = 0; solver_at(i) != NULL; i++)
             if ((mode == CLATTN_MODE_AUTO || mode == solver_at(i)->mode) && is_chosen_on(solver_at(i), context) &&
-                has_recipe(context, &shorter, solver_at(i)))
+                has_recipe(context, &shorter, solver_at(i), &least))
                 return CLATTN_SUCCESS;
     while (shorten_chunk(&shorter.desc));
-    return no_solver(context, problem);
+    return no_solver(context, problem, least);
 }
 
 /* ---- Exactly what is asked for ------------------------------------------------------------------------------------
@@ -454,7 +461,7 @@ clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced)
     status = choose(plan);
     plan->log = plan->context->log;
     if (status == CLATTN_UNSUPPORTED)
-        return no_solver(plan->context, &plan->problem);
+        return no_solver(plan->context, &plan->problem, plan->least_workspace);
     if (status != CLATTN_SUCCESS)
         log_give_up(&tried);
     else

@@ -52,7 +52,7 @@ static clattn_status make_recipe(struct clattn_plan *plan, struct builder *b, st
     if (status == CLATTN_SUCCESS && b->like == NULL)
         status = solver_tiles(solver, b->facts, b->problem, tuned, tiles);
     if (status == CLATTN_SUCCESS)
-        status = build_recipe(b, solver, b->like == NULL ? tiles : NULL);
+        status = build_within_limit(b, &plan->problem, solver, b->like == NULL ? tiles : NULL, &plan->least_workspace);
     free(tiles);
     return status;
 }
@@ -72,6 +72,7 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
 
     bound_drop(&plan->bound);
     plan->solver = solver;
+    plan->problem.span = like != NULL && like->problem.span != 0;
     plan->has_recipe = 0;
     TRY(make_recipe(plan, &builder, &facts, tuned));
     plan->has_recipe = 1;

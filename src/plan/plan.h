@@ -21,12 +21,13 @@ struct clattn_plan {
     struct extent most;                /* the plan's own lengths */
     struct usual usual[OPERAND_COUNT]; /* where operands lie at these lengths */
     const struct solver *solver;
-    struct bound bound; /* the steps, and their kernels */
-    int has_recipe;     /* plan_bind has made a recipe, even if its kernels could not be built */
-    cl_mem head_decay;  /* log-decays [heads] that the rule fixes; or NULL */
-    char *tiles_by;     /* where the tiles come from: "rule of thumb", or a path */
-    int verbose;        /* whether its calls have a line on stderr */
-    int rejected;       /* solvers that failed the self-test before this one was chosen */
+    struct bound bound;      /* the steps, and their kernels */
+    int has_recipe;          /* plan_bind has made a recipe, even if its kernels could not be built */
+    cl_mem head_decay;       /* log-decays [heads] that the rule fixes; or NULL */
+    char *tiles_by;          /* where the tiles come from: "rule of thumb", or a path */
+    int verbose;             /* whether its calls have a line on stderr */
+    int64_t least_workspace; /* bytes of the smallest workspace among those that were tried */
+    int rejected;            /* solvers that failed the self-test before this one was chosen */
 };
 
 /* Creates a plan that is not bound to a solver yet. */

@@ -85,3 +85,45 @@ clattn_status build_recipe(struct builder *b, const struct solver *solver, const
     TRY(build_own(b, solver, tiles));
     return build_end(b);
 }
+
+/* ---- Within a limit -----------------------------------------------------------------------------------------------
+ */
+
+/* Halves the span. 0: it is as short as spans are. */
+static int shorten_span(struct problem *problem)
+{
+    enum { SHORTEST = 64 /* rows */ };
+    const int64_t span = problem->span != 0 ? problem->span : problem_rows(problem);
+
+    if (!problem_is_backward(problem) || span <= SHORTEST)
+        return 0;
+    problem->span = higher(SHORTEST, divide_up(span, 2));
+    return 1;
+}
+
+static int is_within(const struct builder *b, int64_t *least)
+{
+    const int64_t bytes = b->ir->bytes[IR_SCRATCH], limit = b->problem->desc.workspace_limit;
+
+    *least = *least == 0 || bytes < *least ? bytes : *least;
+    return limit == 0 || bytes <= limit;
+}
+
+clattn_status build_within_limit(struct builder *b, struct problem *problem, const struct solver *solver,
+                                 const void *tiles, int64_t *least)
+{
+    const int64_t span = problem->span;
+
+    b->problem = problem;
+    TRY(build_recipe(b, solver, tiles));
+    while (!is_within(b, least)) {
+        ir_close(b->ir);
+        built_free(b->built);
+        if (!shorten_span(problem)) {
+            problem->span = span;
+            return CLATTN_UNSUPPORTED;
+        }
+        TRY(build_recipe(b, solver, tiles));
+    }
+    return CLATTN_SUCCESS;
+}

@@ -12,7 +12,7 @@ struct device_facts;
 struct planner;
 struct built_product;
 
-enum { BUILDER_NAMES = 96, BUILDER_CHILDREN = 16 };
+enum { BUILDER_NAMES = 160, BUILDER_CHILDREN = 16 };
 
 /* A solver whose steps are part of a recipe: the plan's own solver, or one that another solver added. It owns its tiles
  * and its shape. */
@@ -116,6 +116,9 @@ int build_scratch(struct builder *b, const char *name, clattn_dtype type, int64_
 int build_scratch_of(struct builder *b, const char *name, clattn_dtype type, int64_t elements,
                      const ir_expression strides[3]);
 
+/* Scratch memory that iterations of a loop pass to each other. */
+int build_carried(struct builder *b, const char *name, clattn_dtype type, int64_t elements);
+
 /* From here on, kernels find the tensor, or the number, under this name. IR_NONE: it is absent. */
 void build_bind(struct builder *b, const char *name, int tensor);
 void build_number(struct builder *b, const char *name, ir_expression number);
@@ -181,6 +184,11 @@ clattn_status build_end(struct builder *b);
 clattn_status build_own(struct builder *b, const struct solver *solver, const void *tiles);
 /* build_own followed by build_end. */
 clattn_status build_recipe(struct builder *b, const struct solver *solver, const void *tiles);
+/* The same within the desc's workspace_limit: where a recipe needs more, the problem's span becomes shorter and the recipe
+ * is made again. UNSUPPORTED: the limit is below the shortest span's, or the solver has no spans. *least becomes the
+ * smallest number of bytes that a recipe needed, unless it is that already. */
+clattn_status build_within_limit(struct builder *b, struct problem *problem, const struct solver *solver,
+                                 const void *tiles, int64_t *least);
 void built_free(struct built *built);
 
 #endif

@@ -326,54 +326,11 @@ static void test_added(void **state)
     check_added(conv, (clattn_operand_id[]){OP(V), OP(W), OP(STATE_IN)}, (clattn_operand_id[]){OP(BIAS), OP(BIAS)});
 }
 
-/* A sequence cut in two has the gradients of the whole: the gradient by the second part's initial state is that by the
- * first part's final one. Both begin spans where the whole does, so that they have the same bits but for the gradients
- * that tokens share. */
-static void test_cut(void **state)
-{
-    enum { CUT = 11 };
-    clattn_plan_desc desc = usual_desc(CLATTN_GATED_DELTA_RULE), forward = desc;
-    struct check_tensors whole, first, second, states;
-
-    (void)state;
-    desc.batch = 1;
-    test_make(&whole, &desc, CHECK_GATES_USUAL, NULL);
-    test_run(&whole);
-    test_take(&first, &whole, (struct test_slice){0, 0, 0, CUT});
-    test_take(&second, &whole, (struct test_slice){0, 0, CUT, desc.seq_len - CUT});
-    forward = first.desc;
-    forward.pass = CLATTN_PASS_FORWARD;
-    test_make(&states, &forward, CHECK_GATES_USUAL, NULL);
-    for (int id = 1; id < (int)OPERAND_IDS; id++)
-        if (states.tensor[id].data != NULL && !states.tensor[id].info.output)
-            memcpy(states.tensor[id].data, first.tensor[id].data, states.tensor[id].bytes);
-    test_run(&states);
-    test_copy(&second, CLATTN_STATE_IN, &states, CLATTN_STATE_OUT);
-    test_run(&second);
-    test_copy(&first, gradient_of(CLATTN_STATE_OUT), &second, gradient_of(CLATTN_STATE_IN));
-    test_run(&first);
-    test_compare(&first.tensor[gradient_of(CLATTN_STATE_IN)], &whole.tensor[gradient_of(CLATTN_STATE_IN)], 1e-5, "cut");
-    check_free(&states);
-    test_take(&states, &whole, (struct test_slice){0, 0, 0, CUT});
-    test_compare_all(&first, &states, 1e-5, "first part");
-    check_free(&states);
-    test_take(&states, &whole, (struct test_slice){0, 0, CUT, desc.seq_len - CUT});
-    for (int id = (int)OPERAND_IDS + 1; id < OPERAND_COUNT; id++)
-        if (states.tensor[id].data != NULL && states.tensor[id].info.rank == 4 &&
-            id != (int)gradient_of(CLATTN_STATE_IN) && states.tensor[id].info.output)
-            test_compare(&second.tensor[id], &states.tensor[id], 1e-5, "second part");
-    check_free(&states);
-    check_free(&first);
-    check_free(&second);
-    check_free(&whole);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),  cmocka_unit_test(test_options),
                                        cmocka_unit_test(test_shapes), cmocka_unit_test(test_variants),
-                                       cmocka_unit_test(test_pieces), cmocka_unit_test(test_added),
-                                       cmocka_unit_test(test_cut)};
+                                       cmocka_unit_test(test_pieces), cmocka_unit_test(test_added)};
 
     all_rows = argc > 1 && strcmp(argv[1], "all") == 0;
     if (argc == 2 && strcmp(argv[1], "one") == 0)

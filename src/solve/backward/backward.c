@@ -158,6 +158,15 @@ static void add_span(struct builder *b, const struct problem *problem, const str
         build_kernel(b, &s->steps[KERNEL_SUMS], (struct grid3){build_constant(b, problem_work_heads(problem)), 1, 1});
 }
 
+/* 1 where other spans have left sums, and 2 where more are to come (backward_sums.cl). */
+static ir_expression partial_of(struct builder *b, int loop)
+{
+    const ir_expression zero = build_constant(b, 0);
+
+    return build_binary(b, IR_ADD, build_binary(b, IR_LESS, zero, ir_loop_value(b->ir, IR_LOOP_TURN, loop)),
+                        build_times(b, build_binary(b, IR_LESS, zero, ir_loop_value(b->ir, IR_LOOP_FIRST, loop)), 2));
+}
+
 static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
 {
     const struct backward_shape *s = shape;
@@ -177,6 +186,7 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     }
     build_number(b, "count", build_constant(b, s->tiles.span));
     build_number(b, "first_row", ir_loop_value(b->ir, IR_LOOP_FIRST, loop));
+    build_number(b, "partial", partial_of(b, loop));
     add_span(b, problem, s);
     build_loop_down(b, first, build_rows(b), s->tiles.span);
     return CLATTN_SUCCESS;

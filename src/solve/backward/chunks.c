@@ -12,6 +12,7 @@
  * them back to the operands. matrix_backward multiplies on a matrix engine. */
 #include "solve/around.h"
 #include "solve/backward/gradients.h"
+#include "solve/backward/spans.h"
 #include "solve/backward/walks.h"
 
 #include <stddef.h>
@@ -23,13 +24,23 @@ struct chunk_backward_tiles {
     int chunk, group, block_k, block_v;
 };
 
-enum chunk_kernel { KERNEL_CUTS, KERNEL_ROWS_IN, KERNEL_OPEN, KERNEL_GRADIENTS, KERNEL_CLOSE, KERNEL_VALUES, KERNELS };
+enum chunk_kernel {
+    KERNEL_CUTS,
+    KERNEL_ROWS_IN,
+    KERNEL_OPEN,
+    KERNEL_KEEP,
+    KERNEL_GRADIENTS,
+    KERNEL_CLOSE,
+    KERNEL_VALUES,
+    KERNELS
+};
 
 struct chunk_backward_shape {
     struct chunk_backward_tiles tiles;
     struct kernel_step steps[KERNELS], rows, sums;
     int shares, streams, pitch;
-    struct problem down, up;
+    int64_t span;                  /* rows; 0: all at once */
+    struct problem part, down, up; /* the problem of a span, and its walks */
 };
 
 static const struct parameter parameters[] = {
@@ -203,11 +214,20 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
                : CLATTN_UNSUPPORTED;
 }
 
+/* Rows of a span: whole chunks of whole tokens. 0: the workspace has room for all rows. */
+static int64_t span_of(const struct problem *problem, int chunk)
+{
+    const int64_t unit = (int64_t)chunk * problem->desc.steps, span = round_up(problem->span, (int)unit);
+
+    return span < problem_rows(problem) ? span : 0;
+}
+
 static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, const void *tiles, void *shape)
 {
-    static const enum embedded_file files[KERNELS] = {FILE_pad_cuts,        FILE_pad_rows,   FILE_pad_states,
-                                                      FILE_chunk_gradients, FILE_pad_states, FILE_close_values};
+    static const enum embedded_file files[KERNELS] = {FILE_pad_cuts,    FILE_pad_rows,        FILE_pad_states,
+                                                      FILE_pad_states,  FILE_chunk_gradients, FILE_pad_states,
+                                                      FILE_close_values};
     /* Nothing reads the walk down of a rule that does not erase. Kernels of matrix engines write outputs all the same. */
     const int is_read = erases(problem) || facts->engine != NULL;
     struct chunk_backward_shape *s = shape;
@@ -226,13 +246,18 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     for (int kernel = 0; kernel < KERNELS; kernel++)
         if (kernel != KERNEL_GRADIENTS)
             s->steps[kernel] = chunk_step(problem, &others, files[kernel]);
-    step_constant(&s->steps[KERNEL_OPEN], "CLOSE", 0);
-    step_constant(&s->steps[KERNEL_CLOSE], "CLOSE", 1);
+    step_constant(&s->steps[KERNEL_OPEN], "MODE", 0);
+    step_constant(&s->steps[KERNEL_KEEP], "MODE", 1);
+    step_constant(&s->steps[KERNEL_CLOSE], "MODE", 2);
     s->steps[KERNEL_GRADIENTS] = gradients_step(engine_for(solver, facts), problem, &s->tiles, s->pitch);
     s->rows = gradient_step(FILE_backward_rows, problem, &row, s->tiles.chunk);
     s->sums = gradient_step(FILE_backward_sums, problem, &row, s->tiles.chunk);
-    s->down = walk_down_problem(problem, s->tiles.chunk, is_read);
-    s->up = walk_up_problem(problem, s->tiles.chunk);
+    s->part = *problem;
+    s->span = span_of(problem, s->tiles.chunk);
+    if (s->span != 0)
+        s->part.desc.seq_len = s->span / problem->desc.steps;
+    s->down = walk_down_problem(&s->part, s->tiles.chunk, is_read);
+    s->up = walk_up_problem(&s->part, s->tiles.chunk);
     TRY(step_fits(&s->rows, facts->device));
     return step_fits(&s->steps[KERNEL_GRADIENTS], facts->device);
 }
@@ -251,18 +276,14 @@ static int has_gradient(struct builder *b, clattn_operand_id id)
     return build_operand(b, gradient_of(id)) != IR_NONE;
 }
 
-/* All that the steps leave for each other. */
-static void add_scratch(const struct walks *w, const struct chunk_backward_shape *s)
+/* The rows that the walks read. */
+static void add_rows_in(const struct walks *w, const struct chunk_backward_shape *s)
 {
-    struct builder *b = w->b;
     const struct problem *problem = w->problem;
     const clattn_plan_desc *desc = &problem->desc;
-    const struct extent most = problem_most(problem);
     const enum decay decay = problem_decay(problem);
-    const int64_t K = desc->key_dim, V = desc->value_dim, sequences = is_packed(problem) ? most.sequences : most.batch;
-    const ir_expression chunks = build_binary(b, IR_DIVIDE, w->rows, build_constant(b, w->chunk));
-    const ir_expression one = build_constant(b, 1);
-    const int erase = erases(problem), low = is_low_rank(problem);
+    const int64_t K = desc->key_dim, V = desc->value_dim;
+    const int erase = erases(problem);
     const int own = erase && problem->rule->erase != ERASE_KEY && problem->rule->order == DECAY_FIRST;
 
     add_rows(w, "rows_q", desc->dtype, K, 1);
@@ -274,52 +295,157 @@ static void add_scratch(const struct walks *w, const struct chunk_backward_shape
     add_rows(w, "rows_n", desc->dtype, K, erase);
     add_rows(w, "logs", CLATTN_F32, decay == DECAY_CHANNEL ? K : 1, decay != DECAY_NONE);
     add_rows(w, "strengths", CLATTN_F32, 1, has_strength(problem));
-    add_rows(w, "read", CLATTN_F32, V, erase || !(w->down->desc.flags & CLATTN_NONCAUSAL));
+    add_rows(w, "read", CLATTN_F32, V, erase || !(s->down.desc.flags & CLATTN_NONCAUSAL));
+}
+
+/* What the walks and chunk_gradients leave. */
+static void add_rows_out(const struct walks *w, const struct chunk_backward_shape *s)
+{
+    const ir_expression chunks = build_binary(w->b, IR_DIVIDE, w->rows, build_constant(w->b, w->chunk));
+    const int64_t V = w->problem->desc.value_dim;
+
     add_rows(w, "written", CLATTN_F32, V, 1);
-    add_rows(w, "low", CLATTN_F32, V, low);
+    add_rows(w, "low", CLATTN_F32, V, is_low_rank(w->problem));
     add_rows(w, "parts", CLATTN_F32, (int64_t)s->streams * s->pitch, 1);
     add_rows(w, "shares", CLATTN_F32, s->shares, s->shares > 0);
-    build_bind(b, "totals", build_scratch(b, "totals", CLATTN_F32, problem_work_heads(problem) * s->shares));
-    add_state_rows(w, "begins", sequences, one, build_bound(b, "initial") != IR_NONE);
-    add_state_rows(w, "ends", sequences, one, has_gradient(b, CLATTN_STATE_OUT));
-    add_state_rows(w, "ended", sequences, one, has_gradient(b, CLATTN_STATE_IN));
     add_state_rows(w, "down", w->most_slots, chunks, 1);
     add_state_rows(w, "up", w->most_slots, chunks, 1);
 }
 
+/* The states of sequences at the ends of the span. Where sequences are cut into spans all of them are needed. */
+static void add_states(const struct walks *w, const struct chunk_backward_shape *s)
+{
+    const struct extent most = problem_most(w->problem);
+    const int64_t sequences = is_packed(w->problem) ? most.sequences : most.batch;
+    const ir_expression one = build_constant(w->b, 1);
+    const int cut = s->span != 0;
+
+    add_state_rows(w, "begins", sequences, one, cut || build_bound(w->b, "initial") != IR_NONE);
+    add_state_rows(w, "ends", sequences, one, cut || has_gradient(w->b, CLATTN_STATE_OUT));
+    add_state_rows(w, "ended", sequences, one, cut || has_gradient(w->b, CLATTN_STATE_IN));
+}
+
+/* Where the span's sequences begin, in tokens and among the rows, and at which positions. Returns those among the rows. */
+static int add_cuts(const struct walks *w, const struct span *span, const struct chunk_backward_shape *s)
+{
+    struct builder *b = w->b;
+    const int64_t sequences = problem_most(w->problem).sequences;
+    const int packed = is_packed(w->problem), turned = (w->problem->desc.flags & CLATTN_WITH_ROPE) != 0;
+    const int wide = (w->problem->desc.flags & CLATTN_CU_SEQLENS_INT64) != 0, cut = span->rows != 0;
+    const int padded = packed ? build_scratch(b, "padded cuts", CLATTN_F32, sequences + 1) : IR_NONE;
+    const int cuts = packed && cut ? span_indices(b, "cuts", sequences + 1, wide) : IR_NONE;
+    const int positions = turned && cut ? build_scratch(b, "positions", CLATTN_F32, sequences) : IR_NONE;
+
+    build_bind(b, "padded_cuts", padded);
+    build_bind(b, "cuts", cuts);
+    build_bind(b, "positions", positions);
+    if (padded != IR_NONE || positions != IR_NONE)
+        span_outer_kernel(span, b, &s->steps[KERNEL_CUTS], (struct grid3){build_constant(b, 1), 1, 1});
+    if (cuts != IR_NONE)
+        build_bind(b, "cu", cuts);
+    if (positions != IR_NONE)
+        build_bind(b, "position", positions);
+    return padded;
+}
+
+/* Adds the steps up to the rows and states that the walks read. */
+static int add_begin(const struct walks *w, const struct span *span, const struct chunk_backward_shape *s)
+{
+    struct builder *b = w->b;
+    const int64_t heads = problem_work_heads(w->problem);
+    const struct grid3 with_zeros = {build_binary(b, IR_ADD, w->slots, build_constant(b, 1)), heads, 1};
+    int cuts;
+
+    add_rows_in(w, s);
+    add_states(w, s);
+    cuts = add_cuts(w, span, s);
+    build_kernel(b, &s->steps[KERNEL_ROWS_IN], with_zeros);
+    if (build_bound(b, "begins") != IR_NONE || build_bound(b, "ends") != IR_NONE)
+        span_outer_kernel(span, b, &s->steps[KERNEL_OPEN], (struct grid3){build_length(b, IR_SEQUENCES), heads, 1});
+    return cuts;
+}
+
+/* 1 where other spans have left sums, and 2 where more are to come (backward_sums.cl). */
+static ir_expression partial_of(struct builder *b, const struct span *span)
+{
+    const ir_expression zero = build_constant(b, 0);
+    const ir_expression after = build_binary(b, IR_ADD, span->first_token, span->tokens);
+
+    return build_binary(b, IR_ADD, build_binary(b, IR_LESS, after, span->call_tokens),
+                        build_times(b, build_binary(b, IR_LESS, zero, span->first_token), 2));
+}
+
+/* Adds the steps from the walks to the gradients of the operands. */
+static clattn_status add_gradients(const struct walks *w, const struct span *span, const struct chunk_backward_shape *s)
+{
+    struct builder *b = w->b;
+    const int64_t heads = problem_work_heads(w->problem);
+    const struct grid3 chunks = {w->slots, heads, 1};
+    const int cuts = add_begin(w, span, s);
+
+    add_rows_out(w, s);
+    build_number(b, "span", w->rows);
+    build_number(b, "first_row", build_constant(b, 0));
+    build_number(b, "partial", partial_of(b, span));
+    TRY(walk_down(w, cuts, 0));
+    TRY(walk_up(w, cuts, "rows_k", "written", 1));
+    if (is_low_rank(w->problem))
+        TRY(walk_up(w, cuts, "rows_n", "low", 0));
+    build_kernel(b, &s->steps[KERNEL_GRADIENTS], chunks);
+    if (build_bound(b, "ended") != IR_NONE)
+        span_outer_kernel(span, b, &s->steps[KERNEL_CLOSE], (struct grid3){build_length(b, IR_SEQUENCES), heads, 1});
+    build_kernel(b, &s->steps[KERNEL_VALUES], chunks);
+    build_kernel(b, &s->rows, (struct grid3){w->slots, lower(heads, w->problem->desc.qk_heads), s->tiles.chunk});
+    if (s->shares > 0)
+        build_kernel(b, &s->sums, (struct grid3){build_constant(b, heads), 1, 1});
+    return CLATTN_SUCCESS;
+}
+
+/* Walks forward to keep the states at the ends of spans but for the last one. `kept` has a state of each batch row and
+ * head for each span: that with which it begins. */
+static clattn_status keep_states(struct builder *b, const struct chunk_backward_shape *s, int kept, int64_t numbers)
+{
+    const struct grid3 states = {build_length(b, IR_SEQUENCES), problem_work_heads(&s->part), 1};
+    struct span span;
+    struct walks w;
+    int cuts;
+
+    span_begin(&span, b, s->span, 0);
+    w = walks_of(b, &s->part, s->tiles.chunk, &s->down, &s->up);
+    build_bind(b, "kept", span_state(b, kept, span.number, numbers));
+    build_bind(b, "carried", IR_NONE);
+    cuts = add_begin(&w, &span, s);
+    TRY(walk_down(&w, cuts, 1));
+    build_bind(b, "kept", span_state(b, kept, build_binary(b, IR_ADD, span.number, build_constant(b, 1)), numbers));
+    span_outer_kernel(&span, b, &s->steps[KERNEL_KEEP], states);
+    span_end(&span, b);
+    return CLATTN_SUCCESS;
+}
+
+/* The recipe of spans: one of all rows, or from the last to the first. */
 static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
 {
     const struct chunk_backward_shape *s = shape;
-    const struct walks w = walks_of(b, problem, s->tiles.chunk, &s->down, &s->up);
-    const int64_t heads = problem_work_heads(problem), sequences = problem_most(problem).sequences;
-    const struct grid3 chunks = {w.slots, heads, 1},
-                       with_zeros = {build_binary(b, IR_ADD, w.slots, build_constant(b, 1)), heads, 1},
-                       states = {build_length(b, IR_SEQUENCES), heads, 1};
-    int cuts = IR_NONE;
+    const clattn_plan_desc *desc = &problem->desc;
+    const int64_t heads = problem_work_heads(problem), batch = is_packed(problem) ? 1 : problem_most(problem).batch;
+    const int64_t numbers = batch * heads * desc->key_dim * desc->value_dim;
+    int kept = IR_NONE, carried = IR_NONE;
+    struct span span;
+    struct walks w;
 
     bind_gradients(b, problem);
-    add_scratch(&w, s);
-    build_number(b, "span", w.rows);
-    build_number(b, "first_row", build_constant(b, 0));
-    if (is_packed(problem)) {
-        cuts = build_scratch(b, "padded cuts", CLATTN_F32, sequences + 1);
-        build_bind(b, "padded_cuts", cuts);
-        build_kernel(b, &s->steps[KERNEL_CUTS], (struct grid3){build_constant(b, 1), 1, 1});
+    build_bind(b, "totals", build_carried(b, "totals", CLATTN_F32, heads * s->shares));
+    if (s->span != 0) {
+        kept = build_carried(b, "kept", CLATTN_F32, divide_up(problem_rows(problem), s->span) * numbers);
+        carried = build_carried(b, "carried", CLATTN_F32, numbers);
+        TRY(keep_states(b, s, kept, numbers));
     }
-    build_kernel(b, &s->steps[KERNEL_ROWS_IN], with_zeros);
-    if (build_bound(b, "begins") != IR_NONE || build_bound(b, "ends") != IR_NONE)
-        build_kernel(b, &s->steps[KERNEL_OPEN], states);
-    TRY(walk_down(&w, cuts));
-    TRY(walk_up(&w, cuts, "rows_k", "written", 1));
-    if (is_low_rank(problem))
-        TRY(walk_up(&w, cuts, "rows_n", "low", 0));
-    build_kernel(b, &s->steps[KERNEL_GRADIENTS], chunks);
-    if (build_bound(b, "ended") != IR_NONE)
-        build_kernel(b, &s->steps[KERNEL_CLOSE], states);
-    build_kernel(b, &s->steps[KERNEL_VALUES], chunks);
-    build_kernel(b, &s->rows, (struct grid3){w.slots, lower(heads, problem->desc.qk_heads), s->tiles.chunk});
-    if (s->shares > 0)
-        build_kernel(b, &s->sums, (struct grid3){build_constant(b, heads), 1, 1});
+    span_begin(&span, b, s->span, 1);
+    w = walks_of(b, &s->part, s->tiles.chunk, &s->down, &s->up);
+    build_bind(b, "kept", kept != IR_NONE ? span_state(b, kept, span.number, numbers) : IR_NONE);
+    build_bind(b, "carried", carried);
+    TRY(add_gradients(&w, &span, s));
+    span_end(&span, b);
     return CLATTN_SUCCESS;
 }
 
@@ -330,6 +456,8 @@ static void describe(struct text *text, const void *shape, int step)
     (void)step;
     text_format(text, "group %d, chunk %d, key slice %d, value tile %d, local %zu bytes\n", s->tiles.group,
                 s->tiles.chunk, s->tiles.block_k, s->tiles.block_v, s->steps[KERNEL_GRADIENTS].local_bytes);
+    if (s->span != 0)
+        text_format(text, "spans of %lld rows\n", (long long)s->span);
 }
 
 #define CHUNK_BACKWARD(space_name, engine, own_rank)                                                                   \

@@ -205,6 +205,7 @@ static clattn_status add_walk(const struct walks *w, const struct problem *walk,
                                          "accepted", "decay", "m",    "den",   "e",     "p"};
     struct builder *b = w->b;
     const ir_expression lengths[IR_LENGTHS] = {IR_NONE, w->rows, IR_NONE, IR_NONE, IR_NONE};
+    const ir_expression *outside = b->lengths;
     const int names = b->name_count;
     clattn_status status;
 
@@ -214,15 +215,16 @@ static clattn_status add_walk(const struct walks *w, const struct problem *walk,
         build_bind(b, bindings[i].name, bindings[i].tensor);
     b->lengths = lengths;
     status = build_problem(b, walk);
-    b->lengths = NULL;
+    b->lengths = outside;
     b->name_count = names;
     return status;
 }
 
-clattn_status walk_down(const struct walks *w, int cuts)
+clattn_status walk_down(const struct walks *w, int cuts, int to_end)
 {
     struct builder *b = w->b;
     const struct problem *problem = w->problem;
+    struct problem down = *w->down;
     const int key = problem->rule->erase == ERASE_KEY, erase = erases(problem);
     const int own = key ? IR_NONE : build_bound(b, problem->rule->order == ERASE_FIRST ? "rows_f" : "rows_p");
     const struct binding bindings[] = {
@@ -236,11 +238,13 @@ clattn_status walk_down(const struct walks *w, int cuts)
         {"o", build_bound(b, "read")},
         {"cu", cuts},
         {"initial", build_bound(b, "begins")},
-        {"final", IR_NONE},
-        {"snapshots", build_bound(b, "down")},
+        {"final", to_end ? build_bound(b, "ended") : IR_NONE},
+        {"snapshots", to_end ? IR_NONE : build_bound(b, "down")},
     };
 
-    return add_walk(w, w->down, bindings, sizeof bindings / sizeof *bindings);
+    if (to_end)
+        down.desc.state_every = 0;
+    return add_walk(w, &down, bindings, sizeof bindings / sizeof *bindings);
 }
 
 clattn_status walk_up(const struct walks *w, int cuts, const char *readers, const char *out, int with_states)

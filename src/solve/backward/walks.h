@@ -32,8 +32,9 @@ struct walks walks_of(struct builder *b, const struct problem *problem, int chun
 void add_rows(const struct walks *w, const char *name, clattn_dtype type, int64_t width, int wanted);
 /* The same for states, [slot or sequence][head][V][K], of which so many are for a sequence. */
 void add_state_rows(const struct walks *w, const char *name, int64_t count, ir_expression of_one, int wanted);
-/* Adds the steps of a walk. cuts: where packed sequences begin among the rows. */
-clattn_status walk_down(const struct walks *w, int cuts);
+/* Adds the steps of a walk. cuts: where packed sequences begin among the rows. to_end: it leaves the states after whole
+ * sequences, as `ended`, in place of those before chunks. */
+clattn_status walk_down(const struct walks *w, int cuts, int to_end);
 /* This one is read by the rows of that name and leaves what they read. */
 clattn_status walk_up(const struct walks *w, int cuts, const char *readers, const char *out, int with_states);
 
