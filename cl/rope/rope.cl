@@ -4,14 +4,15 @@
 #include "columns.clh"
 #include "turns.clh"
 
+/* Angles are negated, not their sines: of eight of those clang 19 negates the last one alone for gfx90a and gfx942. */
 WORD void angles_of(vec *cosines, vec *sines, const ulong *turns, long t)
 {
     float halves[VEC];
     vec_unrolled
     for (int i = 0; i < VEC; i++)
-        halves[i] = halves_of(turns[i], t);
+        halves[i] = halves_of(turns[i], t) * (ROPE_INVERSE ? -1 : 1);
     *cosines = cospi(CAT(vload, VEC)(0, halves));
-    *sines = sinpi(CAT(vload, VEC)(0, halves)) * (ROPE_INVERSE ? -1 : 1);
+    *sines = sinpi(CAT(vload, VEC)(0, halves));
 }
 
 /* Columns from c up to end, VEC at most */
