@@ -74,6 +74,22 @@ vendor's manual says.
 |---|---|---|
 $(emulated)
 
+## Executed under an emulator
+AMD's machine code as clang 19 makes it of the kernels, executed instruction by instruction on a CPU by the tests'
+interpreter ([tests/amd](../tests/amd/README.md)). No AMD GPU was at hand. It shows that this code computes the right
+numbers: LLVM's lowering, the layout of lanes and of fragments of WMMA and MFMA, indices into local memory, barriers,
+accesses out of bounds. It does not show hazards and waits, caches, time, or what the driver's own compiler makes.
+\`clattn verify\`, all right:
+
+| target | rules, types and modes, with B=1, H=2, K=V=32 and T of 24 to 70 |
+|---|---|
+| gfx1100 | every rule in f32, every mode; all those with chunks in bf16 (WMMA); \`simple_gla\` and \`gated_delta_rule\` in f16 |
+| gfx942 | all those with chunks in bf16 (MFMA); four in f32, \`simple_gla\` and \`gated_delta_rule\` in f16 |
+| gfx90a, gfx1201 | \`simple_gla\` in chunks, in f32, f16 and bf16 (MFMA, WMMA) |
+| gfx1030 | \`simple_gla\` and \`forgetting_attn\` in f16 and bf16, without matrix instructions |
+
+The tests \`amd.*\` repeat a rule of each kind on gfx1100 and gfx942.
+
 ## Compiled
 Targets for which the vendor's own compiler, or LLVM, compiles every kernel with its default tiles (tests
 \`offline_*\`). The exceptions are kernels that are known to use private memory or to be refused
