@@ -80,20 +80,34 @@ static u32 loaded(const struct row *row, const unsigned char *from, u32 old)
     return row->half == 2 ? value << 16 | (old & 0xffff) : value;
 }
 
+/* Whole words, which most accesses are. */
+static void load_words(struct wave *wave, const struct instruction *in)
+{
+    unsigned to = in->operand[0].index, words = in->row->words;
+    FOR_ACTIVE(lane)
+    {
+        const unsigned char *from = lane_address(wave, in, 1, lane, 4u * words);
+        if (!from)
+            return;
+        for (unsigned word = 0; word < words; word++)
+            memcpy(&wave->v[to + word][lane], from + 4 * word, sizeof(u32));
+    }
+}
+
 static void run_load(struct wave *wave, const struct instruction *in)
 {
     const struct row *row = in->row;
     unsigned to = in->operand[0].index;
+    if (row->bytes == sizeof(u32)) {
+        load_words(wave, in);
+        return;
+    }
     FOR_ACTIVE(lane)
     {
-        u32 data[4];
-        const unsigned char *from = lane_address(wave, in, 1, lane, (u32)row->bytes * row->words);
+        const unsigned char *from = lane_address(wave, in, 1, lane, row->bytes);
         if (!from)
             return;
-        for (int word = 0; word < row->words; word++)
-            data[word] = loaded(row, from + 4 * word, wave->v[to + (unsigned)word][lane]);
-        for (int word = 0; word < row->words; word++)
-            wave->v[to + (unsigned)word][lane] = data[word];
+        wave->v[to][lane] = loaded(row, from, wave->v[to][lane]);
     }
 }
 
@@ -105,12 +119,13 @@ static void run_store(struct wave *wave, const struct instruction *in)
     FOR_ACTIVE(lane)
     {
         unsigned char *to = lane_address(wave, in, buffer ? 1 : 0, lane, (u32)row->bytes * row->words);
+        u32 narrow = lane_read(wave, data, 0, lane) >> (row->half == 2 ? 16 : 0);
         if (!to)
             return;
-        for (int word = 0; word < row->words; word++) {
-            u32 value = lane_read(wave, data, word, lane) >> (row->half == 2 ? 16 : 0);
-            memcpy(to + 4 * word, &value, row->bytes);
-        }
+        for (unsigned word = 0; word < row->words && row->bytes == sizeof(u32); word++)
+            memcpy(to + 4 * word, &wave->v[data->index + word][lane], sizeof(u32));
+        if (row->bytes < sizeof(u32))
+            memcpy(to, &narrow, row->bytes);
     }
 }
 
