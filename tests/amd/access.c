@@ -1,4 +1,4 @@
-/* Loads, stores and atomic operations: LDS, global and flat memory, scratch, constants. An address of the device is one of
+/* Loads and stores: LDS, global and flat memory, scratch, constants. An address of the device is one of
  * the host. Lanes whose EXEC bit is clear touch nothing. */
 #include "interpreter.h"
 
@@ -175,62 +175,6 @@ static void run_scalar_load(struct wave *wave, const struct instruction *in)
         wave->s[to->index + word] = loaded(in->row, from + 4 * word, 0);
 }
 
-/* ---- Atomic operations, of which waves do one after the other ---------------------------------------------------------- */
-
-enum atomic {
-    ATOMIC_ADD,
-    ATOMIC_SUB,
-    ATOMIC_AND,
-    ATOMIC_OR,
-    ATOMIC_XOR,
-    ATOMIC_SWAP,
-    ATOMIC_UMIN,
-    ATOMIC_UMAX,
-    ATOMIC_SMIN,
-    ATOMIC_SMAX,
-    ATOMIC_CMPSWAP,
-    ATOMIC_FADD
-};
-
-static u32 atomic_result(int what, u32 old, u32 data, u32 second)
-{
-    switch (what) {
-    case ATOMIC_ADD: return old + data;
-    case ATOMIC_SUB: return old - data;
-    case ATOMIC_AND: return old & data;
-    case ATOMIC_OR: return old | data;
-    case ATOMIC_XOR: return old ^ data;
-    case ATOMIC_UMIN: return old < data ? old : data;
-    case ATOMIC_UMAX: return old > data ? old : data;
-    case ATOMIC_SMIN: return signed32(old) < signed32(data) ? old : data;
-    case ATOMIC_SMAX: return signed32(old) > signed32(data) ? old : data;
-    case ATOMIC_CMPSWAP: return old == second ? data : old;
-    case ATOMIC_FADD: return f32_bits(f32_of(old) + f32_of(data));
-    default: return data;
-    }
-}
-
-/* row->sign: the old value is returned, in LDS; elsewhere a fourth operand says it. */
-static void run_atomic(struct wave *wave, const struct instruction *in)
-{
-    int shared = in->row->space == SPACE_SHARED;
-    int returns = shared ? in->row->sign : in->operands > (in->row->space == SPACE_FLAT ? 2 : 3);
-    const struct operand *data = &in->operand[1 + returns];
-    FOR_ACTIVE(lane)
-    {
-        u32 old, value = lane_read(wave, data, 0, lane);
-        u32 second = data->words > 1 ? lane_read(wave, data, 1, lane) : 0;
-        unsigned char *at = lane_address(wave, in, returns, lane, 4);
-        if (!at)
-            return;
-        memcpy(&old, at, sizeof old);
-        value = atomic_result(in->row->half, old, value, second);
-        memcpy(at, &value, sizeof value);
-        if (returns)
-            wave->v[in->operand[0].index][lane] = old;
-    }
-}
-
 /* ---- The table --------------------------------------------------------------------------------------------------------- */
 
 #define ACCESS(mnemonic, function, where, size, count, signs, part)                                                    \
@@ -296,39 +240,18 @@ static void run_atomic(struct wave *wave, const struct instruction *in)
     ACCESS("ds_" store "_b64", run_store_two, SPACE_SHARED, 4, 2, 0, 1)                                                \
     ACCESS("ds_" store stride "_b32", run_store_two, SPACE_SHARED, 4, 1, 0, 64)                                        \
     ACCESS("ds_" store stride "_b64", run_store_two, SPACE_SHARED, 4, 2, 0, 64)
-#define ATOMICS(what, shared, old, new)                                                                                \
-    ACCESS("ds_" shared, run_atomic, SPACE_SHARED, 4, 1, 0, what)                                                      \
-    ACCESS("global_atomic_" old, run_atomic, SPACE_GLOBAL, 4, 1, 0, what)                                              \
-    ACCESS("global_atomic_" new, run_atomic, SPACE_GLOBAL, 4, 1, 0, what)                                              \
-    ACCESS("flat_atomic_" old, run_atomic, SPACE_FLAT, 4, 1, 0, what)                                                  \
-    ACCESS("flat_atomic_" new, run_atomic, SPACE_FLAT, 4, 1, 0, what)
 
 const struct row memory_rows[] = {
     LOADS("global_load_", SPACE_GLOBAL) LOADS("flat_load_", SPACE_FLAT) LOADS("scratch_load_", SPACE_SCRATCH)
         LOADS("buffer_load_", SPACE_BUFFER) LOADS("ds_load_", SPACE_SHARED) LOADS("ds_read_", SPACE_SHARED) STORES(
             "global_store_", SPACE_GLOBAL) STORES("flat_store_", SPACE_FLAT) STORES("scratch_store_", SPACE_SCRATCH)
             STORES("buffer_store_", SPACE_BUFFER) STORES("ds_store_", SPACE_SHARED) STORES("ds_write_", SPACE_SHARED)
-                PAIRS("load_2addr", "store_2addr",
-                      "_stride64") PAIRS("read2", "write2", "st64") ATOMICS(ATOMIC_ADD, "add_u32", "add", "add_u32")
-                    ATOMICS(ATOMIC_SUB, "sub_u32", "sub", "sub_u32") ATOMICS(ATOMIC_AND, "and_b32", "and", "and_b32")
-                        ATOMICS(ATOMIC_OR, "or_b32", "or", "or_b32") ATOMICS(ATOMIC_XOR, "xor_b32", "xor", "xor_b32")
-                            ATOMICS(ATOMIC_UMIN, "min_u32", "umin", "min_u32") ATOMICS(ATOMIC_UMAX, "max_u32", "umax",
-                                                                                       "max_u32")
-                                ATOMICS(ATOMIC_SMIN, "min_i32", "smin", "min_i32") ATOMICS(
-                                    ATOMIC_SMAX, "max_i32", "smax",
-                                    "max_i32") ATOMICS(ATOMIC_FADD, "add_f32", "fadd",
-                                                       "add_f32") ATOMICS(ATOMIC_SWAP, "wrxchg_b32", "swap", "swap_b32")
-                                    ATOMICS(ATOMIC_CMPSWAP, "cmpstore_none", "cmpswap", "cmpswap_b32") ACCESS(
-                                        "ds_add_rtn_u32", run_atomic, SPACE_SHARED, 4, 1, 1, ATOMIC_ADD)
-                                        SCALAR_LOAD("s_load_b32", 4, 1, 0) SCALAR_LOAD("s_load_b64", 4, 2, 0)
-                                            SCALAR_LOAD("s_load_b96", 4, 3, 0) SCALAR_LOAD("s_load_b128", 4, 4, 0)
-                                                SCALAR_LOAD("s_load_b256", 4, 8, 0) SCALAR_LOAD("s_load_b512", 4, 16, 0)
-                                                    SCALAR_LOAD("s_load_dword", 4, 1, 0) SCALAR_LOAD("s_load_dwordx2",
-                                                                                                     4, 2, 0)
-                                                        SCALAR_LOAD("s_load_dwordx4", 4, 4, 0)
-                                                            SCALAR_LOAD("s_load_dwordx8", 4, 8, 0)
-                                                                SCALAR_LOAD("s_load_dwordx16", 4, 16, 0)
-                                                                    SCALAR_LOAD("s_load_u8", 1, 1, 0)
-                                                                        SCALAR_LOAD("s_load_i8", 1, 1, 1)
-                                                                            SCALAR_LOAD("s_load_u16", 2, 1, 0)
-                                                                                SCALAR_LOAD("s_load_i16", 2, 1, 1){0}};
+                PAIRS("load_2addr", "store_2addr", "_stride64") PAIRS("read2", "write2", "st64")
+                    SCALAR_LOAD("s_load_b32", 4, 1, 0) SCALAR_LOAD("s_load_b64", 4, 2, 0)
+                        SCALAR_LOAD("s_load_b96", 4, 3, 0) SCALAR_LOAD("s_load_b128", 4, 4, 0)
+                            SCALAR_LOAD("s_load_b256", 4, 8, 0) SCALAR_LOAD("s_load_b512", 4, 16, 0)
+                                SCALAR_LOAD("s_load_dword", 4, 1, 0) SCALAR_LOAD("s_load_dwordx2", 4, 2, 0)
+                                    SCALAR_LOAD("s_load_dwordx4", 4, 4, 0) SCALAR_LOAD("s_load_dwordx8", 4, 8, 0)
+                                        SCALAR_LOAD("s_load_dwordx16", 4, 16, 0) SCALAR_LOAD("s_load_u8", 1, 1, 0)
+                                            SCALAR_LOAD("s_load_i8", 1, 1, 1) SCALAR_LOAD("s_load_u16", 2, 1, 0)
+                                                SCALAR_LOAD("s_load_i16", 2, 1, 1){0}};

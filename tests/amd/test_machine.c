@@ -139,6 +139,10 @@ static void test_f32(void **state)
         {"v_frexp_exp_i32_f32_e32 v2, v4", 0x40c00000, 0, 0, 3, 0},
         {"v_frexp_exp_i32_f32_e32 v2, v4", 0x7f800000, 0, 0, 0, 0},
         {"v_ldexp_f32 v2, v4, v6", 0x3fc00000, 0xffffff80, 0, 0x00300000, 0},
+        {"v_cmp_nge_f32_e64 s2, v4, v6\nv_mov_b32_e32 v2, s2", 0x7fc00000, 0x3f800000, 0, 0xffffffff, 0},
+        {"v_cmp_lg_f32_e64 s2, v4, v6\nv_mov_b32_e32 v2, s2", 0x7fc00000, 0x3f800000, 0, 0, 0},
+        {"v_cmp_o_f32_e64 s2, v4, v6\nv_mov_b32_e32 v2, s2", 0x7fc00000, 0x3f800000, 0, 0, 0},
+        {"v_cmp_eq_f32_e64 s2, v4, v6\nv_mov_b32_e32 v2, s2", 0x80000000, 0, 0, 0xffffffff, 0},
         {"v_cmp_class_f32_e64 s2, v4, 0x260\nv_mov_b32_e32 v2, s2", 0x7f800000, 0, 0, 0xffffffff, 0},
         {"v_cmp_class_f32_e64 s2, v4, 0x1fc\nv_mov_b32_e32 v2, s2", 0x7f800000, 0, 0, 0, 0},
     };
@@ -192,6 +196,10 @@ static void test_integers(void **state)
         {"v_ashrrev_i64 v[2:3], 30, v[4:5]", 0x8000000000000000u, 0, 0, 0xfffffffe00000000u, 0},
         {"v_clz_i32_u32_e32 v2, v4", 0x10, 0, 0, 27, 0},
         {"v_lshl_add_u32 v2, v4, 4, v6", 3, 1, 0, 49, 0},
+        {"v_cmp_lt_i64_e64 s2, v[4:5], v[6:7]\nv_mov_b32_e32 v2, s2", 0xffffffffffffffffu, 0, 0, 0xffffffff, 0},
+        {"v_cmp_lt_u64_e64 s2, v[4:5], v[6:7]\nv_mov_b32_e32 v2, s2", 0xffffffffffffffffu, 0, 0, 0, 0},
+        {"v_cmp_gt_u16_e64 s2, v4, v6\nv_mov_b32_e32 v2, s2", 0xffff0001, 2, 0, 0, 0},
+        {"v_cls_i32_e32 v2, v4", 0xfffffffe, 0, 0, 31, 0},
         {"v_mul_lo_u16 v2, v4, v6", 0xffff1234, 0x10, 0, 0x11112340, 0},
         {"v_add_nc_u16 v2, v4, v6 op_sel:[1,0,1]", 0x00020001, 5, 0, 0x00071111, 0},
         {"v_cvt_u32_f32_e32 v2, v4", 0xbf800000, 0, 0, 0, 0},
@@ -348,6 +356,18 @@ static int lane_five(int lane)
 {
     return lane == 5 ? 9 : -1;
 }
+static int same(int lane)
+{
+    return lane;
+}
+static int reversed_eight(int lane)
+{
+    return lane ^ 7;
+}
+static int last_before_row(int lane)
+{
+    return lane < 16 ? -1 : lane / 16 * 16 - 1;
+}
 static int neighbour(int lane)
 {
     return lane ^ 1;
@@ -379,6 +399,13 @@ static void test_lanes(void **state)
         {"v_lshlrev_b32_e32 v10, 2, v0\nds_store_b32 v10, v4 offset:256\ns_mov_b32 exec_lo, 0xaaaaaaaa\n"
          "ds_load_b32 v2, v10 offset:256\ns_mov_b32 exec_lo, -1",
          odd_lanes},
+        {"v_mov_b32_dpp v2, v4 dpp8:[7,6,5,4,3,2,1,0]", reversed_eight},
+        {"s_mov_b32 m0, 2\nv_mov_b32_e32 v12, v4\nv_movrels_b32_e32 v2, v10", same},
+        {"s_mov_b32 m0, 2\nv_movreld_b32_e32 v10, v4\nv_mov_b32_e32 v2, v12", same},
+        {"v_lshlrev_b32_e32 v10, 2, v0\nds_store_2addr_b32 v10, v10, v4 offset1:64\n"
+         "ds_load_2addr_b32 v[2:3], v6 offset0:64",
+         by_sevens_32},
+        {"v_lshlrev_b32_e32 v10, 1, v0\nds_store_b16 v10, v4 offset:1\nds_load_u16 v2, v10 offset:1", same},
         {"scratch_store_b32 off, v4, off offset:8\nscratch_load_b32 v2, off, off offset:8\nv_xor_b32_e32 v10, 1, v0\n"
          "v_lshlrev_b32_e32 v10, 2, v10\nds_store_b32 v10, v2\nv_xor_b32_e32 v10, 4, v10\n"
          "v_lshlrev_b32_e32 v10, 2, v0\nds_load_b32 v2, v10",
@@ -393,6 +420,10 @@ static void test_lanes_64(void **state)
 {
     static const struct permutation permutations[] = {
         {"v_mov_b32_dpp v2, v4 row_mirror row_mask:0xf bank_mask:0xf", reversed_row},
+        {"v_mov_b32_dpp v2, v4 row_bcast:15 row_mask:0xf bank_mask:0xf", last_before_row},
+        {"s_mov_b32 s8, 2\nv_mov_b32_e32 v12, v4\ns_set_gpr_idx_on s8, gpr_idx(SRC0)\nv_mov_b32_e32 v2, v10\n"
+         "s_set_gpr_idx_off",
+         same},
         {"ds_bpermute_b32 v2, v6, v4", by_sevens_64},
         {"v_and_b32_e32 v10, 1, v0\nv_cmp_eq_u32_e32 vcc, 1, v10\ns_and_saveexec_b64 s[8:9], vcc\nv_mov_b32_e32 v2, "
          "v4\n"
