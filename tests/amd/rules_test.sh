@@ -1,5 +1,5 @@
 #!/bin/sh
-# rules_test.sh CLATTN RULE TYPES: a rule on the emulated device, with the waves of each group in forward and in reverse
+# rules_test.sh CLATTN RULE TYPE: a rule on the emulated device, with the waves of each group in forward and in reverse
 # order, by which a missing barrier shows.
 clattn=$1
 
