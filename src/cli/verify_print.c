@@ -89,9 +89,10 @@ static void show_progress(const struct verify *verify, const struct verify_row *
     clattn_mode mode;
     int used = snprintf(text, sizeof text, "%s %s", rule_name(row->rule), dtype_name(row->dtype));
 
-    if (row->cases < verify_row_size(row))
-        snprintf(text + used, sizeof text - (size_t)used, ", %s, %s", verify_row_problem(row, row->cases, &mode)->name,
-                 word_name(mode_words, (int)mode));
+    if (row->cases < verify_row_size(row)) {
+        const struct verify_problem *problem = verify_row_problem(row, row->cases, &mode);
+        snprintf(text + used, sizeof text - (size_t)used, ", %s, %s", problem->name, word_name(mode_words, (int)mode));
+    }
     progress_show(verify->done, verify->total, text);
 }
 

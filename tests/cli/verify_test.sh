@@ -79,6 +79,7 @@ if command -v script >/dev/null; then
         TERM=xterm script -qec "$words -j$jobs" /dev/null >terminal </dev/null || fail "on a terminal: $(cat terminal)"
         tr '\r' '\n' <terminal | grep '^\[#*\.*\] [0-9]*/'"$cases " >bars
         grep -q '^\[\.*\] 0/'"$cases"' [0-9:]* [a-z_]* f32, B=1,' bars || fail "-j$jobs: the bar does not begin at once: $(cat -v terminal)"
+        grep -q '(null' bars && fail "-j$jobs: a case without a mode: $(cat -v bars)"
         sed 's/\x1b.*//' bars | awk 'length > 79 { exit 1 }' || fail "-j$jobs: the bar is wider than a terminal: $(cat bars)"
     done
     # a terminal that is too narrow for all columns has some of them, and only a very narrow one a line for each cell;
