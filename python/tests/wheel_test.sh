@@ -12,6 +12,12 @@ cp -r "$staged" "$work/staged"
 "$work/venv/bin/python" -m pip -q install --no-deps --no-index "$work"/wheel/clattn-*-py3-none-*.whl
 awk '/^```python/ { on = 1; next } /^```/ { if (on) exit } on' "$page" >"$work/example.py"
 [ -s "$work/example.py" ]
+# the wheel is for machines with the glibc that its binaries need, not for those with this machine's alone
+for file in "$work"/wheel/*manylinux_*; do
+    needed=$(grep -aohE 'GLIBC_[0-9]+\.[0-9]+' "$work"/staged/clattn/libclattn.so "$work"/staged/clattn/clattn |
+        sort -uV | tail -n 1 | sed 's/GLIBC_//; s/\./_/')
+    case $file in *manylinux_"$needed"_*) ;; *) echo "$file needs glibc $needed"; exit 1 ;; esac
+done
 cd "$work"
 venv/bin/python example.py
 venv/bin/python -m clattn rules gla | grep -q '^gla'
