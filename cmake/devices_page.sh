@@ -81,12 +81,13 @@ numbers: LLVM's lowering, the layout of lanes and of fragments of WMMA and MFMA,
 accesses out of bounds. It does not show hazards and waits, caches, time, or what the driver's own compiler makes.
 \`clattn verify\`, all right:
 
-| target | rules, types and modes, with B=1, H=2, K=V=32 and T of 24 to 70 |
+| target | rules and types, with B=1, H=2, K=V=32 and T of 24 to 70; f16 and bf16 in chunks |
 |---|---|
-| gfx1100 | every rule in f32, every mode; all those with chunks in bf16 (WMMA); \`simple_gla\` and \`gated_delta_rule\` in f16 |
-| gfx942 | all those with chunks in bf16 (MFMA); four in f32, \`simple_gla\` and \`gated_delta_rule\` in f16 |
-| gfx90a, gfx1201 | \`simple_gla\` in chunks, in f32, f16 and bf16 (MFMA, WMMA) |
-| gfx1030 | \`simple_gla\` and \`forgetting_attn\` in f16 and bf16, without matrix instructions |
+| gfx1100 | every rule in f32, every mode; every rule with chunks in bf16 (WMMA); in f16 \`gated_delta_rule\`, \`kda\`, \`forgetting_attn\`, \`path_attn\`; \`gated_delta_rule\` in bf16 with T=256, K=V=128, too |
+| gfx942 | every rule with chunks in bf16 (MFMA); in f16 the same four; in f32 \`gated_delta_rule\`, \`forgetting_attn\`, \`path_attn\` |
+| gfx1201 | in bf16 \`linear_attn\`, \`retention\`, \`lightning_attn\`, \`simple_gla\`, \`gla\`, \`rwkv6\`, \`delta_rule\`, \`gated_delta_rule\`, \`kda\`, \`comba\`, \`gdn2\`, \`forgetting_attn\` (WMMA); \`simple_gla\` in f32 and f16 |
+| gfx90a | in bf16 \`simple_gla\`, \`gated_delta_rule\`, \`forgetting_attn\` (MFMA); \`simple_gla\` in f32 and f16 |
+| gfx1030 | \`simple_gla\` in every type and \`forgetting_attn\` in f16 and bf16, without matrix instructions |
 
 The tests \`amd.*\` repeat a rule of each kind on gfx1100 and gfx942.
 
