@@ -30,6 +30,7 @@ static const struct column columns[] = {
     {"memory_percent", "% copy", COLUMN_FIXED, 1, 7},
     {"gflop_per_s", "GFLOP/s", COLUMN_FIXED, 1, 3},
     {"compute_percent", "% mad", COLUMN_FIXED, 1, 6},
+    {"workspace_bytes", "workspace", COLUMN_BYTES, 0, 11},
     {"error", "error", COLUMN_SCIENTIFIC, 1, 2},
     {"ok", "result", COLUMN_WORD, 0, 0},
     DEVICE_COLUMNS,
@@ -95,6 +96,7 @@ static void add_times(cJSON *row, const struct bench_run *bench, const clattn_pl
     cJSON_AddStringToObject(row, "clock", timing->events ? "device" : "host");
     cJSON_AddNumberToObject(row, "operand_sets", (double)result->sets);
     cJSON_AddNumberToObject(row, "bytes", result->bytes);
+    cJSON_AddNumberToObject(row, "workspace_bytes", (double)result->workspace);
     cJSON_AddNumberToObject(row, "flops", flops_of(desc));
     cJSON_AddNumberToObject(row, "gb_per_s", 1e-9 * bytes);
     cJSON_AddNumberToObject(row, "gflop_per_s", 1e-9 * flops);

@@ -134,6 +134,7 @@ static clattn_status prepare(struct bench *bench, int in_place, size_t workspace
 
     for (int id = 1; id < OPERAND_COUNT; id++)
         result->bytes += (double)bench->tensors.tensor[id].bytes;
+    result->workspace = workspace;
     snprintf(result->plan, sizeof result->plan, "reference");
     if (target->reference)
         return CLATTN_SUCCESS;

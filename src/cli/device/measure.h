@@ -11,6 +11,7 @@ struct measurement {
     clattn_operand_id worst;
     clattn_plan_desc checked; /* the problem that was compared: a shorter one if the reference would take too long */
     double bytes;             /* of all operands */
+    size_t workspace;         /* bytes */
     size_t sets;              /* of operands; runs use them in turn */
     char plan[2048];
 };

@@ -268,7 +268,8 @@ static double learner_flops(const clattn_plan_desc *desc)
 
 double flops_of(const clattn_plan_desc *desc)
 {
-    double heads = (double)desc->batch * (double)desc->seq_len * (double)desc->heads;
+    const int backward = desc->pass == CLATTN_PASS_BACKWARD;
+    double heads = (double)desc->batch * (double)desc->seq_len * (double)desc->heads, writes;
 
     if (rule_has_list(rule_get(desc->rule)))
         return 2 * (double)desc->batch * (double)desc->heads * pairs_of(desc) *
@@ -276,9 +277,10 @@ double flops_of(const clattn_plan_desc *desc)
     if (rule_get(desc->rule)->op == OP_LEARNER)
         return rule_get(desc->rule)->model == MODEL_GATED ? learner_flops(desc) : trained_flops(desc);
     if (rule_get(desc->rule)->op == OP_PIECE)
-        return heads * 2 * (double)desc->value_dim * (double)(desc->taps > 0 ? desc->taps : desc->key_dim);
-    return heads * 2 * (double)desc->key_dim * (double)desc->value_dim *
-           (erase_work(rule_get(desc->rule)->erase) * desc->steps + 1);
+        return heads * 2 * (double)desc->value_dim * (double)(desc->taps > 0 ? desc->taps : desc->key_dim) *
+               (backward ? 2 : 1);
+    writes = erase_work(rule_get(desc->rule)->erase) * desc->steps;
+    return heads * 2 * (double)desc->key_dim * (double)desc->value_dim * (backward ? 3 * writes + 2 : writes + 1);
 }
 
 double bytes_of(const clattn_plan_desc *desc)

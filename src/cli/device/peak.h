@@ -17,7 +17,8 @@ void peak_measure(struct target *target, struct peak *peak);
 clattn_status peak_often(clattn_status (*once)(void *user, struct peak *now), void *user, struct peak *peak);
 
 /* Multiplies and adds that a problem needs, and the bytes of all its operands. A pair of a query and a key counts 2 (K
- * + V). With a state, each of erase, write and read counts 2 K V, and a low-rank erase twice that. */
+ * + V). With a state, each of erase, write and read counts 2 K V, and a low-rank erase twice that. The backward pass has
+ * two such products for each of them, and makes the states again. */
 double flops_of(const clattn_plan_desc *desc);
 double bytes_of(const clattn_plan_desc *desc);
 

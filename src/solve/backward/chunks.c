@@ -454,10 +454,11 @@ static void describe(struct text *text, const void *shape, int step)
     const struct chunk_backward_shape *s = shape;
 
     (void)step;
-    text_format(text, "group %d, chunk %d, key slice %d, value tile %d, local %zu bytes\n", s->tiles.group,
+    text_format(text, "group %d, chunk %d, key slice %d, value tile %d, local %zu bytes", s->tiles.group,
                 s->tiles.chunk, s->tiles.block_k, s->tiles.block_v, s->steps[KERNEL_GRADIENTS].local_bytes);
     if (s->span != 0)
-        text_format(text, "spans of %lld rows\n", (long long)s->span);
+        text_format(text, ", spans of %lld rows", (long long)s->span);
+    text_format(text, "\n");
 }
 
 #define CHUNK_BACKWARD(space_name, engine, own_rank)                                                                   \
