@@ -109,7 +109,7 @@ WORD float strength_back(float strength, float gradient)
     X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global const data_t, d_o) \
     X(global const out_t, raw) X(global const float, a_log) X(global const float, bias) \
     X(global const gate_t, beta) X(global const erase_t, p) X(global const gate_t, u) X(global const int, position) \
-    X(global const int, cu) X(global const float, parts) X(global float, shares) \
+    X(global const int, cu) X(global const float, parts) X(global const float, flows) X(global float, shares) \
     X(global data_t, d_q) X(global data_t, d_k) X(global data_t, d_p) X(global out_t, d_g) X(global out_t, d_beta) \
     X(global out_t, d_b) X(global data_t, d_e)
 /* clang-format on */
@@ -200,7 +200,9 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
                     out_put_or_add(by_strength, write_row(d_beta, chunk, head), 0, ADD_BETA);
         }
         if (FLOWS) {
-            for (int l = 0; l < KL; l++) {
+            for_each(j, 1 * HAS_flows)
+                all_flow = is_first ? flows[flows_at.x + number_of_row(at, i, span)] : 0.0f;
+            for (int l = 0; l < KL * !HAS_flows; l++) {
                 int n = channel_of(l);
                 float gradient = is_first ? part_sum(part + STREAM_FLOW * TILES * KP, n) : 0, x = 0;
                 all_flow += gradient;

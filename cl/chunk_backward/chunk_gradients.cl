@@ -1,6 +1,7 @@
 /* The gradients by the rows of a chunk, from the state S before it, the gradient dS by the state after it, and what its
- * rows write (E) and lose (dX). With G the sums of log-decays from the begin of the chunk, a read stream (r, c) is the rows
- * that read a state and the gradients of what they read, a write stream (k, y) the rows that are written and their values:
+ * rows write (E) and lose (dX), of rules with a log-decay a channel; others have scalar_gradients.cl. With G the sums of
+ * log-decays from the begin of the chunk, a read stream (r, c) is the rows that read a state and the gradients of what they
+ * read, a write stream (k, y) the rows that are written and their values:
  *
  *     reads     (q', do), and (p, -dx) where the rule erases; of low rank (a, z), which reads before the decay
  *     writes    (beta k, E); of low rank (k, v) and (b, u)
@@ -36,16 +37,8 @@ enum { WIDTH = 1 };
 #endif
 
 /* The decay of a row: of VEC channels from n on, or of a lane's */
-#if DECAYS == 2
 #define row_factor(row, n) exp2(LOG2E *f32_row(logs + logs_at.x + ((row)*heads + head) * KEY_DIM, n, KEY_DIM))
 #define lane_factor(row, n) exp2(LOG2E *lane_row(f32, logs + logs_at.x + ((row)*heads + head) * KEY_DIM, n))
-#elif DECAYS == 1
-#define row_factor(row, n) exp2(LOG2E *logs[logs_at.x + (row)*heads + head])
-#define lane_factor(row, n) row_factor(row, n)
-#else
-#define row_factor(row, n) 1.0f
-#define lane_factor(row, n) 1.0f
-#endif
 /* The same channels of a row of keys */
 #define key_row(rows, row, n) key_row_(rows, row, n)
 #define key_row_(rows, row, n) data_row(rows + rows##_at.x + ((row)*heads + head) * KEY_DIM, n, KEY_DIM)
@@ -163,7 +156,7 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
                 sums_add(m, &sums_p, dp, lost, S);
             if (LOW_RANK)
                 sums_add(m, &sums_b, db, second, dS);
-            for_each(n, BK * (DECAYS > 0)) {
+            for_each(n, BK) {
                 float sum = 0;
                 for (int c = 0; c < BV; c++)
                     sum += tile_number(S + c * STATE_PITCH + n) * tile_number(dS + c * STATE_PITCH + n);
@@ -183,7 +176,7 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
         for_each(task, BK / WIDTH) {
             int n = n0 + task * WIDTH;
             lane_t keys[CHUNK], by_keys[CHUNK], lows[LOW_RANK ? CHUNK : 1], by_lows[LOW_RANK ? CHUNK : 1];
-            lane_t flow[DECAYS ? CHUNK : 1], fade[DECAYS ? CHUNK : 1]; /* dg; e^(G_i - G_j) of the row i at work */
+            lane_t flow[CHUNK], fade[CHUNK]; /* dg; e^(G_i - G_j) of the row i at work */
             lane_t factor = 1, run = 0, run_before = 0;
             global float *to = parts + parts_at.x + (row0 * heads + head) * STREAMS * PITCH + n;
             const long pitch = heads * STREAMS * PITCH; /* from row to row */
@@ -207,8 +200,7 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
                 if (ERASES)
                     at_slice(dp, i) *= ERASE_BEFORE ? before_row : factor;
             }
-            if (DECAYS > 0)
-                run = at_slice(through, 0) * factor;
+            run = at_slice(through, 0) * factor;
             factor = 1;
             unrolled
             for (int i = CHUNK - 1; i >= 0; i--) {
@@ -216,25 +208,23 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
                 by_keys[i] = factor * at_slice(dk, i);
                 if (LOW_RANK)
                     by_lows[LOW_RANK ? i : 0] = factor * at_slice(db, i);
-                if (DECAYS == 0)
-                    continue;
                 factor *= lane_factor(row, n);
                 run += scale * lane_key(rows_q, row, n) * at_slice(dq, i);
                 if (ERASES && !ERASE_BEFORE)
                     run += lane_key(ERASE_ROWS, row, n) * at_slice(dp, i);
-                flow[DECAYS ? i : 0] = run + run_before;
+                flow[i] = run + run_before;
                 if (ERASES && ERASE_BEFORE)
                     run_before += lane_key(ERASE_ROWS, row, n) * at_slice(dp, i);
             }
             run = 0;
             fade[0] = 1;
             unrolled
-            for (int t = 0; t < CHUNK && DECAYS > 0; t++) {
-                flow[DECAYS ? t : 0] += run;
+            for (int t = 0; t < CHUNK; t++) {
+                flow[t] += run;
                 run += keys[t] * by_keys[t];
                 if (LOW_RANK)
                     run += lows[LOW_RANK ? t : 0] * by_lows[LOW_RANK ? t : 0];
-                fade[DECAYS ? t : 0] = 1;
+                fade[t] = 1;
             }
             /* What rows of the chunk read of each other */
             one_by_one for (int i = 0; i < CHUNK; i++)
@@ -247,15 +237,14 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
                     p = lane_key(ERASE_ROWS, row0 + i, n);
                     by_p = at_slice(dp, i);
                 }
-                if (DECAYS > 0)
-                    here = lane_factor(row0 + i, n);
+                here = lane_factor(row0 + i, n);
                 unrolled
                 for (int j = 0; j < CHUNK; j++) {
-                    const int d = DECAYS ? j : 0, l = LOW_RANK ? j : 0;
-                    lane_t old = fade[d], f = j < i ? old * here : old, by_key, by_low = 0, b_q, b_p = 0;
+                    const int l = LOW_RANK ? j : 0;
+                    lane_t old = fade[j], f = j < i ? old * here : old, by_key, by_low = 0, b_q, b_p = 0;
                     if (j > i)
                         continue;
-                    fade[d] = f;
+                    fade[j] = f;
                     b_q = f * row_b[PAIR_QK * CHUNK * CP + j];
                     by_q += b_q * keys[j];
                     by_key = b_q * q;
@@ -292,8 +281,8 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
                     by_keys[j] += by_key;
                     if (LOW_RANK)
                         by_lows[l] += by_low;
-                    if (DECAYS > 0 && j + 1 < CHUNK)
-                        flow[DECAYS ? j + 1 : 0] += j + 1 < i ? crossing + crossing_before : crossing;
+                    if (j + 1 < CHUNK)
+                        flow[j + 1] += j + 1 < i ? crossing + crossing_before : crossing;
                 }
                 lane_store(by_q, to + i * pitch);
                 if (ERASES)
@@ -305,7 +294,7 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
                 if (LOW_RANK)
                     lane_store(by_lows[LOW_RANK ? i : 0], to + i * pitch + 3 * PITCH);
                 if (FLOWS)
-                    lane_store(flow[DECAYS ? i : 0], to + i * pitch + (2 + ERASE_STREAMS) * PITCH);
+                    lane_store(flow[i], to + i * pitch + (2 + ERASE_STREAMS) * PITCH);
             }
         }
     }

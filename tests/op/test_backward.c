@@ -1,13 +1,17 @@
 /* test_backward [one|some|all [TEST]]: gradients of a plan against those of the reference. `one`: one rule, for a
  * simulator; `some`: every rule once and options of each kind; `all`: every option of every rule, all types and
- * shapes. */
+ * shapes.
+ * test_backward engine ENGINE RULE...: of these rules, in chunks on an emulated matrix engine. */
 #include "harness.h"
+
+#include "plan/plan.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static int all_rows, one_rule;
+static char **engine_rules; /* names, and NULL */
 
 enum { BOTH = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE };
 
@@ -326,12 +330,49 @@ static void test_added(void **state)
     check_added(conv, (clattn_operand_id[]){OP(V), OP(W), OP(STATE_IN)}, (clattn_operand_id[]){OP(BIAS), OP(BIAS)});
 }
 
+/* Two chunks of 64 rows; hard gates within each. */
+static void test_on_engine(void **state)
+{
+    (void)state;
+    for (; *engine_rules != NULL; engine_rules++) {
+        const clattn_plan_desc desc = {.rule = clattn_rule_find(*engine_rules),
+                                       .dtype = CLATTN_BF16,
+                                       .gate_dtype = CLATTN_F32,
+                                       .batch = 1,
+                                       .seq_len = 70,
+                                       .heads = 1,
+                                       .key_dim = 16,
+                                       .value_dim = 16,
+                                       .flags = BOTH,
+                                       .mode = CLATTN_MODE_CHUNK,
+                                       .pass = CLATTN_PASS_BACKWARD};
+        struct check_tensors actual, expected;
+        struct tuned tuned = tuned_default(space_find("matrix_backward"));
+        clattn_plan *plan;
+        assert_status(plan_create(&plan, test_engine_device.context, &desc, &tuned), SUCCESS);
+        test_make(&actual, &desc, CHECK_GATES_HARD, NULL);
+        assert_status(check_run_plan(&actual, &test_engine_device, plan, test_log, NULL), SUCCESS);
+        assert_status(check_reference(&expected, &actual, test_log, NULL), SUCCESS);
+        test_compare_all(&actual, &expected, check_bound_of(&actual.desc), *engine_rules);
+        check_forgotten(&actual);
+        clattn_plan_destroy(plan);
+        check_free(&actual);
+        check_free(&expected);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    const struct CMUnitTest engine_tests[] = {cmocka_unit_test(test_on_engine)};
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),  cmocka_unit_test(test_options),
                                        cmocka_unit_test(test_shapes), cmocka_unit_test(test_variants),
                                        cmocka_unit_test(test_pieces), cmocka_unit_test(test_added)};
 
+    if (argc > 3 && strcmp(argv[1], "engine") == 0) {
+        test_engine = argv[2];
+        engine_rules = argv + 3;
+        return cmocka_run_group_tests(engine_tests, test_engine_open, test_engine_close);
+    }
     all_rows = argc > 1 && strcmp(argv[1], "all") == 0;
     if (argc == 2 && strcmp(argv[1], "one") == 0)
         one_rule = 1, test_filter("test_rules");

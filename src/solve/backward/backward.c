@@ -95,7 +95,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     (void)solver;
     s->tiles = *(const struct backward_tiles *)tiles;
     s->value_tiles = (int)divide_up(gradient_columns(problem), s->tiles.tile.block_v);
-    s->streams = stream_count(problem);
+    s->streams = stream_count(problem, 0);
     s->shares = add_shares(problem, &counted);
     s->state = (int64_t)s->tiles.tile.block_k * s->tiles.tile.block_v;
     for (enum backward_kernel kernel = 0; kernel < KERNELS; kernel++)

@@ -8,8 +8,9 @@
  *     up     S' <- e^(g_(i+1)) S' + f_(i+1) (n_(i+1)^T S') + q_i do_i^T, from the last row to the first, read by k: this
  *            gives the gradient of each row's written value. It leaves S' after each chunk
  *
- * Then the gradients of all chunks are independent of each other (chunk_gradients), and the kernels of cl/backward take
- * them back to the operands. matrix_backward multiplies on a matrix engine. */
+ * Then the gradients of all chunks are independent of each other (chunk_gradients; scalar_gradients where a row has one
+ * log-decay or none), and the kernels of cl/backward take them back to the operands. matrix_backward multiplies on a
+ * matrix engine. */
 #include "solve/around.h"
 #include "solve/backward/gradients.h"
 #include "solve/backward/spans.h"
@@ -45,7 +46,7 @@ struct chunk_backward_shape {
 
 static const struct parameter parameters[] = {
     PARAMETER_ROW("chunk", struct chunk_backward_tiles, chunk, 16, 32, 64),
-    PARAMETER_ROW("group", struct chunk_backward_tiles, group, 1, 32, 64, 128),
+    PARAMETER_ROW("group", struct chunk_backward_tiles, group, 1, 32, 64, 128, 256),
     PARAMETER_ROW("block_k", struct chunk_backward_tiles, block_k, 16, 32, 64, 128),
     PARAMETER_ROW("block_v", struct chunk_backward_tiles, block_v, 16, 32, 64, 128),
     PARAMETERS_END,
@@ -133,37 +134,98 @@ static struct kernel_step chunk_step(const struct problem *problem, const struct
     return step;
 }
 
+/* Local memory of the kernels that compute the gradients of a chunk: what the words of their products call tiles. */
+struct gradients_sizes {
+    int element, pad;             /* bytes of a number in a tile, and how many numbers separate rows */
+    int64_t streams;              /* sums of rows by channels */
+    int64_t value_rows, key_rows; /* numbers of a tile of rows */
+    int64_t states;               /* of S and dS */
+    int64_t pair;                 /* of what the rows read of each other in a pair of streams */
+    int64_t sums;                 /* floats of the sums where they are in local memory */
+};
+
+static struct gradients_sizes gradients_sizes(const struct engine *engine, const struct problem *problem,
+                                              const struct chunk_backward_tiles *t)
+{
+    enum { HALF = 2, PAD = 8 };
+    const int pad = engine != NULL ? PAD : 0, vec = t->group == 1 ? 16 : 4, streams = 2 + erase_words(problem).streams;
+
+    return (struct gradients_sizes){
+        .element = engine != NULL ? HALF : FLOAT,
+        .pad = pad,
+        .streams = streams,
+        .value_rows = (int64_t)t->chunk * (t->block_v + pad),
+        .key_rows = (int64_t)t->chunk * (t->block_k + pad),
+        .states = (int64_t)2 * t->block_v * (t->block_k + pad),
+        .pair = (int64_t)t->chunk * (engine != NULL ? t->chunk + pad : round_up(t->chunk, vec)),
+        .sums = engine != NULL ? 0 : (int64_t)streams * t->chunk * t->block_k,
+    };
+}
+
+/* Sums and tiles of chunk_gradients; on an engine the sums take the tiles' place at the end. */
+static void add_channel_locals(struct kernel_step *step, const struct engine *engine, const struct problem *problem,
+                               const struct chunk_backward_tiles *t)
+{
+    const struct gradients_sizes s = gradients_sizes(engine, problem, t);
+    const int64_t tiles = divide_up((s.streams * s.value_rows + s.states) * s.element, FLOAT);
+    const int64_t pair = (int64_t)t->chunk * round_up(t->chunk, t->group == 1 ? 16 : 4);
+
+    step_constant(step, "AT_TILES", s.sums);
+    step_local(step, "LOCAL_PAIRS", pair_count(problem) * pair, FLOAT);
+    step_local(step, "LOCAL_AREA", higher(s.sums + tiles, s.streams * t->chunk * t->block_k), FLOAT);
+    step->local_bytes += (size_t)t->block_k * FLOAT;
+}
+
+/* The area of scalar_gradients: the square, scores and two tiles of rows; then sums and tiles of rows and states, or of
+ * keys. */
+static void add_scalar_locals(struct kernel_step *step, const struct engine *engine, const struct problem *problem,
+                              const struct chunk_backward_tiles *t)
+{
+    enum { NUMBERS = 6, DOTS = 3, ALIGNED = 16 };
+    const struct gradients_sizes s = gradients_sizes(engine, problem, t);
+    const int flows = problem_decay(problem) != DECAY_NONE;
+    const int64_t square = flows ? round_up((int64_t)t->chunk * (t->chunk + 1), ALIGNED) : 0;
+    const int64_t scores = engine == NULL ? s.pair : 0;
+    const int64_t pairs = square + scores + divide_up(2 * s.value_rows * s.element, FLOAT);
+    const int64_t slices =
+        s.sums + divide_up(higher(s.streams * s.value_rows + s.states, 2 * s.key_rows) * s.element, FLOAT);
+    const int dots = engine != NULL ? t->group / engine->lanes : 1;
+
+    step_constant(step, "AT_SCORES", square);
+    step_constant(step, "AT_PAIRS", square + scores);
+    step_constant(step, "AT_TILES", s.sums);
+    step_local(step, "LOCAL_AREA", higher(higher(pairs, slices), t->group), FLOAT);
+    step_local(step, "LOCAL_WEIGHTS", divide_up(pair_count(problem) * s.pair * s.element, FLOAT), FLOAT);
+    step->local_bytes += (size_t)((NUMBERS + (DOTS - (problem->rule->order != ERASE_FIRST)) * dots) * t->chunk * FLOAT);
+}
+
+static void add_products(struct kernel_step *step, const struct engine *engine)
+{
+    if (engine != NULL) {
+        step->options = engine->options;
+        step->any_group = 1;
+        step_scratch(step, engine->scratch);
+        step_header(step, engine->instructions);
+        step_header(step, engine->words);
+    }
+    step_header(step, engine != NULL ? FILE_products_engine : FILE_products_lanes);
+}
+
 static struct kernel_step gradients_step(const struct engine *engine, const struct problem *problem,
                                          const struct chunk_backward_tiles *t, int pitch)
 {
-    enum { HALF = 2, PAD = 8 };
-    const int erase = erases(problem), low = is_low_rank(problem), vec = t->group == 1 ? 16 : 4;
-    const int element = engine != NULL ? HALF : FLOAT, pad = engine != NULL ? PAD : 0;
-    const int64_t sums = (int64_t)(2 + erase + low) * t->chunk * t->block_k;
-    const int64_t numbers =
-        (int64_t)(2 + erase + low) * t->chunk * (t->block_v + pad) + (int64_t)2 * t->block_v * (t->block_k + pad);
-    const int64_t tiles = divide_up(numbers * element, FLOAT);
-    struct kernel_step step = chunk_step(problem, t, FILE_chunk_gradients);
+    const int channels = problem_decay(problem) == DECAY_CHANNEL;
+    struct kernel_step step = chunk_step(problem, t, channels ? FILE_chunk_gradients : FILE_scalar_gradients);
     const struct number constants[] = {
         {"PAIRS", pair_count(problem)},
-        {"STREAMS", stream_count(problem)},
+        {"STREAMS", stream_count(problem, 1)},
         {"PITCH", pitch},
-        {"FLOWS", stream_count(problem) > 2 + erase_words(problem).streams},
-        {"AT_TILES", engine != NULL ? 0 : sums},
+        {"FLOWS", flows_apart(problem, 1) || stream_count(problem, 1) > 2 + erase_words(problem).streams},
     };
 
     step_constants(&step, constants, sizeof constants / sizeof *constants);
-    step_local(&step, "LOCAL_PAIRS", (int64_t)pair_count(problem) * t->chunk * round_up(t->chunk, vec), FLOAT);
-    step_local(&step, "LOCAL_AREA", engine == NULL ? sums + tiles : sums > tiles ? sums : tiles, FLOAT);
-    step.local_bytes += (size_t)t->block_k * FLOAT;
-    if (engine != NULL) {
-        step.options = engine->options;
-        step.any_group = 1;
-        step_scratch(&step, engine->scratch);
-        step_header(&step, engine->instructions);
-        step_header(&step, engine->words);
-    }
-    step_header(&step, engine != NULL ? FILE_products_engine : FILE_products_lanes);
+    (channels ? add_channel_locals : add_scalar_locals)(&step, engine, problem, t);
+    add_products(&step, engine);
     return step;
 }
 
@@ -182,6 +244,26 @@ static int engine_has(const struct engine *engine, const struct chunk_backward_t
                               t->block_k % (t->group / engine->lanes * MATRIX_TILE) == 0);
 }
 
+/* An engine's group has two sub-groups; where sums of rows of 64 stay in registers, one for each tile of channels. */
+static int default_group(const struct device_facts *facts, const struct engine *engine, const struct problem *problem,
+                         const struct chunk_backward_tiles *t)
+{
+    enum { LANES = 64, SUB_GROUPS = 2, MOST_SUB_GROUPS = 4 };
+    const int scalar = problem_decay(problem) != DECAY_CHANNEL;
+
+    if (engine != NULL)
+        return engine->lanes * (scalar ? lower(MOST_SUB_GROUPS, t->block_k / MATRIX_TILE) : SUB_GROUPS);
+    return is_serial(facts) ? 1 : lower(LANES, power_of_two_below(facts->most_group));
+}
+
+/* The rows of a chunk. By channels a work-item has all rows in registers. */
+static int default_chunk(const struct device_facts *facts, const struct engine *engine, const struct problem *problem)
+{
+    if (problem_decay(problem) != DECAY_CHANNEL)
+        return engine != NULL ? 64 : 32;
+    return is_low_rank(problem) && (engine != NULL || !is_serial(facts)) ? 16 : 32;
+}
+
 /* Narrows the slices, then the chunk, until local memory holds them. */
 static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, void *tiles)
@@ -190,15 +272,14 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
     struct chunk_backward_tiles *t = tiles;
     const int serial = is_serial(facts) && engine == NULL, vec = serial ? 16 : 4;
     const int unit_k = engine != NULL ? 2 * MATRIX_TILE : vec, unit_v = engine != NULL ? MATRIX_TILE : vec;
+    const int given_group = t->group, scalar = problem_decay(problem) != DECAY_CHANNEL;
 
-    default_to(&t->group, serial           ? 1
-                          : engine != NULL ? 2 * engine->lanes
-                                           : lower(64, power_of_two_below(facts->most_group)));
-    default_to(&t->chunk, !serial && is_low_rank(problem) ? 16 : 32); /* registers of a work-item */
-    default_to(&t->block_k, 64);
+    default_to(&t->chunk, default_chunk(facts, engine, problem));
+    default_to(&t->block_k, scalar && !serial && engine == NULL ? 32 : 64); /* local memory has the sums */
     default_to(&t->block_v, serial ? 128 : engine != NULL ? 64 : 16);
     t->block_k = lower(t->block_k, round_up(problem->desc.key_dim, unit_k));
     t->block_v = lower(t->block_v, round_up(problem->desc.value_dim, unit_v));
+    default_to(&t->group, default_group(facts, engine, problem, t));
     while (!gradients_fit(facts, engine, problem, t)) {
         if (t->block_v > 2 * unit_v)
             t->block_v = round_up(t->block_v / 2, unit_v);
@@ -208,6 +289,8 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
             t->block_k = round_up(t->block_k / 2, unit_k);
         else
             return CLATTN_UNSUPPORTED;
+        if (given_group == 0)
+            t->group = default_group(facts, engine, problem, t);
     }
     return engine_has(engine, t) && (t->group == 1) == serial && (size_t)t->group <= facts->device->info.max_work_group
                ? CLATTN_SUCCESS
@@ -241,7 +324,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
         others.group = 1;
     row = row_tile(facts, problem, &others);
     s->pitch = row.block_k;
-    s->streams = stream_count(problem);
+    s->streams = stream_count(problem, 1);
     s->shares = add_shares(problem, &counted);
     for (int kernel = 0; kernel < KERNELS; kernel++)
         if (kernel != KERNEL_GRADIENTS)
@@ -307,6 +390,7 @@ static void add_rows_out(const struct walks *w, const struct chunk_backward_shap
     add_rows(w, "written", CLATTN_F32, V, 1);
     add_rows(w, "low", CLATTN_F32, V, is_low_rank(w->problem));
     add_rows(w, "parts", CLATTN_F32, (int64_t)s->streams * s->pitch, 1);
+    add_rows(w, "flows", CLATTN_F32, 1, flows_apart(w->problem, 1));
     add_rows(w, "shares", CLATTN_F32, s->shares, s->shares > 0);
     add_state_rows(w, "down", w->most_slots, chunks, 1);
     add_state_rows(w, "up", w->most_slots, chunks, 1);

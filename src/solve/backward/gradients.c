@@ -60,11 +60,16 @@ static int has_flow(const struct problem *problem)
     return has_operand(problem, problem->rule->gate);
 }
 
-int stream_count(const struct problem *problem)
+int flows_apart(const struct problem *problem, int padded)
 {
-    const int erases = erase_words(problem).streams;
+    return padded && has_flow(problem) && problem_decay(problem) == DECAY_SCALAR;
+}
 
-    return (int)problem_reads(problem) + 1 + erases + has_flow(problem);
+int stream_count(const struct problem *problem, int padded)
+{
+    const int erases = erase_words(problem).streams, flow = has_flow(problem) && !flows_apart(problem, padded);
+
+    return (int)problem_reads(problem) + 1 + erases + flow;
 }
 
 /* Which gradients are added to what is there. */
@@ -96,7 +101,8 @@ static void add_additions(struct kernel_step *step, const struct problem *proble
         step_constant(step, additions[i].name, problem_adds(problem, additions[i].id));
 }
 
-static void add_constants(struct kernel_step *step, const struct problem *problem, const struct state_tile *t)
+static void add_constants(struct kernel_step *step, const struct problem *problem, const struct state_tile *t,
+                          int padded)
 {
     const clattn_plan_desc *desc = &problem->desc;
     const struct rule *rule = problem->rule;
@@ -106,7 +112,7 @@ static void add_constants(struct kernel_step *step, const struct problem *proble
         {"READS", problem_reads(problem)},
         {"READ_TILED", (desc->flags & CLATTN_HEADS_TILED) != 0},
         {"TILES", divide_up(gradient_columns(problem), t->block_v)},
-        {"STREAMS", stream_count(problem)},
+        {"STREAMS", stream_count(problem, padded)},
         {"NORMALIZED", problem_normalized(problem)},
         {"STABLE", problem_stabilized(problem)},
         {"NONCAUSAL", problem_reads_whole(problem)},
@@ -158,7 +164,7 @@ struct kernel_step gradient_step(enum embedded_file file, const struct problem *
 
     step.out = problem->desc.gate_dtype;
     step.eps = problem_normalized(problem) ? problem_eps(problem) : 0;
-    add_constants(&step, problem, t);
+    add_constants(&step, problem, t, padded);
     add_shares(problem, &step);
     add_locals(&step, problem, t, &sizes);
     step_constant(&step, "PADDED", padded);
@@ -200,5 +206,6 @@ void bind_gradients(struct builder *b, const struct problem *problem)
         build_bind(b, gradients[i].name,
                    gradients[i].id != NO_OPERAND ? build_operand(b, gradient_of(gradients[i].id)) : IR_NONE);
     build_bind(b, "raw", build_operand(b, rule->gate));
+    build_bind(b, "flows", IR_NONE);
     build_bind(b, "initial_z", build_operand(b, CLATTN_NORMALIZER_IN));
 }

@@ -8,8 +8,11 @@
 int power_of_two_from(int64_t x);
 /* Value columns, and the one of a normalizer. */
 int64_t gradient_columns(const struct problem *problem);
-/* The gradients of a row that are summed over value columns: of each read, of its keys, and of its log-decay. */
-int stream_count(const struct problem *problem);
+/* The gradients of a row that are parts by value tiles and channels: of each read, of its keys, and of its log-decay.
+ * padded: as gradient_step has it. */
+int stream_count(const struct problem *problem, int padded);
+/* Whether the gradient of a row's log-decay is a number of its own, the tensor `flows`, and none of these parts. */
+int flows_apart(const struct problem *problem, int padded);
 /* The gradients that tokens share, one after the other in `shares`. Says in the step where each begins, -1 for those that
  * are not, and returns their number. */
 int add_shares(const struct problem *problem, struct kernel_step *step);
