@@ -21,6 +21,8 @@ def _call(name, values, scale, initial_state, output_final_state, cu_seqlens, op
             raise TypeError(f"clattn.fla: {name} has no {word}")
         if word == "head_first" and value:
             raise ValueError("clattn.fla: head_first is not taken: tensors are [B, T, H, D]")
+    if initial_state is not None and hasattr(initial_state, "float"):
+        initial_state = initial_state.float()  # as fla's final states, and states of a call have one type
     result = _rules.functions[name](**values, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens,
                                     output_final_state=output_final_state, **options)
     return result if output_final_state else (result, None)

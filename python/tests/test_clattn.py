@@ -274,6 +274,9 @@ def test_names_of_fla():
     close(o, clattn.gated_delta_rule(q, k, v, g, beta, qk_l2norm=True))
     o, state = clattn.fla.fused_recurrent_gla(q, k, v, gk=-torch.rand(q.shape), output_final_state=True)
     assert state.shape == (2, 3, 16, 8)
+    half, whole = (clattn.fla.chunk_simple_gla(q, k, v, g, initial_state=s, output_final_state=True)[1]
+                   for s in (state.half(), state.half().float()))
+    assert half.dtype == torch.float32 and torch.equal(half, whole)
     x, gate = torch.randn(2, 7, 6), -torch.rand(2, 7, 6)
     o, _ = clattn.fla.fused_recurrent_hgrn(x, gate)
     h, rows = torch.zeros(2, 6), []
