@@ -77,6 +77,7 @@ int process_start(struct process *process, const char *const *words)
     int ends[2], error;
 
     *process = (struct process){.id = 0};
+    signal(SIGCHLD, SIG_DFL); /* where who started this process ignored it, no status would be kept */
     if (pipe(ends) != 0)
         return -1;
     fcntl(ends[0], F_SETFD, FD_CLOEXEC);
@@ -114,13 +115,17 @@ int process_ended(const struct process *process)
 
 int process_end(struct process *process, char *how, size_t size)
 {
-    int status = 0;
+    int status = 0, waited;
 
-    while (waitpid((pid_t)process->id, &status, 0) < 0 && errno == EINTR)
+    while ((waited = waitpid((pid_t)process->id, &status, 0)) < 0 && errno == EINTR)
         continue;
     if (process->output != NULL)
         fclose(process->output);
     *process = (struct process){.id = 0};
+    if (waited < 0) { /* process_kill has waited for it */
+        snprintf(how, size, "an unknown status");
+        return -1;
+    }
     if (WIFSIGNALED(status))
         snprintf(how, size, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     else

@@ -18,7 +18,8 @@ int process_start(struct process *process, const char *const *words);
 void process_wait(const struct process *process);
 /* Whether it has ended. Waits some milliseconds for it, and drops what it prints meanwhile. */
 int process_ended(const struct process *process);
-/* how: "exit status 2" or "signal 11 (Segmentation fault)". Returns the exit status, or -1 if a signal ended it. */
+/* how: "exit status 2", "signal 11 (Segmentation fault)" or, after process_kill, "an unknown status". Returns the exit status, or
+ * -1 if there is none. */
 int process_end(struct process *process, char *how, size_t size);
 /* Ends it at once. */
 void process_kill(const struct process *process);
