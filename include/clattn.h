@@ -786,7 +786,8 @@ typedef struct clattn_plan_desc {
     int32_t omega; /* tokens whose gradients are in a step; 0: 1 */
     /* mesa_net: von Oswald et al. 2025, MesaNet, arXiv:2506.05233. o = S^T x with (R + diag(ridge)) x = scale q.
      * 0: solved. The reference factors the matrix. A plan takes steps of conjugate gradients, in f32, until the residual
-     * is 1e-6 of q (1e-5 where q has 16 bits), 64 at most: enough for condition numbers of some hundreds.
+     * is 1e-6 of q (1e-5 where q has 16 bits), 64 at most: enough for condition numbers of some hundreds. On a matrix
+     * engine R is rounded to f16: enough for those up to 100.
      * n, up to 256: exactly n steps from x = 0, in the reference, too. */
     int32_t cg_steps;
     /* Bytes of workspace, at most. A solver that needs more is not used. A backward pass in chunks then goes through the

@@ -22,8 +22,8 @@ struct problem {
     int has_gates;                              /* there are gates besides a strength */
     int64_t span;        /* a backward pass goes by spans of so many rows, rounded up to what its solver can cut; 0: all
                           * rows at once */
-    int states_in_order; /* the states on the way of packed sequences, which begin at whole intervals, follow each other
-                          * in the order of rows; else each sequence has as many */
+    int states_in_order; /* the states on the way of packed sequences follow each other in the order of rows, each
+                          * sequence's from the whole interval in which it begins; else each has as many */
 };
 
 /* The lengths of one call. `sequences` is the number of states: batch, or N with cu_seqlens. */

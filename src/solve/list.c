@@ -25,6 +25,7 @@
     X(features_back)                                                                                                   \
     X(channels)                                                                                                        \
     X(channels_lanes)                                                                                                  \
+    X(mesa_matrix)                                                                                                     \
     X(mesa)                                                                                                            \
     X(mesa_tokens)                                                                                                     \
     X(lact)                                                                                                            \

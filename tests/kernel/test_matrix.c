@@ -14,6 +14,7 @@
 #include <string.h>
 
 static const int64_t gaps[] = {0, 0, 1, 68, 69};
+static const int64_t cut_anywhere[] = {0, 21, 21, 58, 69};
 static const int64_t long_gaps[] = {0, 0, 1, 559, 560};
 
 enum {
@@ -40,6 +41,8 @@ static const struct check_case
     loud   = { "loud",   2, 75, 4, 2,  8, 48, BOTH,             USUAL, NULL, 0, 0x1p-13, 0, 0, 0, 0, 0, 0 },
     louder = { "louder", 2, 75, 4, 2,  8, 48, BOTH,             USUAL, NULL, 0, 0x1p-116, 0, 0, 0, 0, 0, 0 },
     packed = { "packed", 1, 69, 4, 2, 64, 48, BOTH | CU,        USUAL, gaps, 4, 0, 0, 0, 0, 0, 0, 0 },
+    mixed  = { "mixed",  1, 69, 2, 1, 24, 20, BOTH | CU | NORM, USUAL, cut_anywhere, 4, 0, 0, 0, 0, 0, 0, 0 },
+    fair   = { "fair",   2, 45, 3, 1, 40, 20, BOTH | VK | NORM, USUAL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
     long64 = { "packed", 1, 69, 3, 1, 40, 20, LAST | VK | CU64, HARD,  gaps, 4, 0, 1, 0, 0, 0, 0, 0 },
     spans  = { "spans",  1, 530, 1, 1, 32, 128, BOTH | VK | NORM, SLOW, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* long enough for segments */
     lasts  = { "lasts",  1, 530, 1, 1, 32, 128, BOTH,             SLOW, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* the same without norms */
@@ -108,6 +111,14 @@ static const struct row {
     { "intel_8",   "comba",               0, CLATTN_BF16, 16, &odd,    0, 0, 0 },
     { "intel_16",  "gated_delta_product", 2, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* 3 steps ungated */
     { "intel_16",  "comba",               0, CLATTN_BF16, 16, &odd,    0, 0, 0 },
+    { "nvidia",    "mesa_net",            0, CLATTN_BF16, 32, &fair,    0, 0, 0 },
+    { "nvidia",    "mesa_net",            1, CLATTN_F16,  16, &narrow, 0, 0, 0 }, /* ungated, 5 steps */
+    { "nvidia",    "mesa_net",            2, CLATTN_BF16, 16, &mixed,  0, 0, 0 }, /* maps, reversed */
+    { "amd_cdna",  "mesa_net",            0, CLATTN_BF16, 32, &fair,    0, 0, 0 },
+    { "amd_rdna3", "mesa_net",            0, CLATTN_F16,  16, &mixed,  0, 0, 0 },
+    { "amd_rdna4", "mesa_net",            0, CLATTN_BF16, 32, &narrow, 0, 0, 0 },
+    { "intel_8",   "mesa_net",            0, CLATTN_F16,  32, &odd,    0, 0, 0 },
+    { "intel_16",  "mesa_net",            2, CLATTN_BF16, 32, &narrow, 0, 0, 0 }, /* maps, reversed */
     { "nvidia",    "softmax_attn",         1, CLATTN_BF16, 32, &tail,   1, 0, 0 },
     { "nvidia",    "softmax_attn",         0, CLATTN_F16,  64, &odd,    1, 0, 0 },
     { "nvidia",    "softmax_attn",         0, CLATTN_BF16, 16, &broad,  0, 0, 0 },
@@ -370,13 +381,15 @@ static void test_row(void **state)
     assert_status(run(row, &tensors, text, sizeof text), SUCCESS);
     if (strstr(text, "matrix") == NULL && strstr(text, "_team") == NULL)
         fail_msg("%s %s: not on the matrix engine:\n%s", row->rule, row->shape->name, text);
+    if (rule_is_solved(rule_get(desc.rule)) && strstr(text, "mesa_matrix") == NULL)
+        fail_msg("%s %s: not solved on the matrix engine:\n%s", row->rule, row->shape->name, text);
     if (row->columns > 0 && strstr(text, "segments 4, gathers") == NULL)
         fail_msg("%s %s: not in segments:\n%s", row->rule, row->shape->name, text);
     snprintf(what, sizeof what, "%s, variant %d, %s, chunk %d", row->rule, row->variant, row->shape->name, row->chunk);
     test_compare_all(&tensors, &expected, check_bound(row->dtype), what);
     if (row->strided && (!some || is_first(row)))
         check_strided(&tensors, row->shape);
-    if (row->shape->kv_len == 0)
+    if (row->shape->kv_len == 0 && !(desc.flags & CLATTN_REVERSED)) /* whose reach is to the first token */
         check_reach(row, &tensors);
     check_free(&tensors);
     check_free(&expected);

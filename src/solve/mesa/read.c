@@ -27,20 +27,26 @@ struct problem mesa_rows(const struct problem *problem)
     return rows;
 }
 
+void mesa_add_steps(struct kernel_step *step, const struct problem *problem)
+{
+    const double tolerance = problem->desc.dtype == CLATTN_F32 ? 1e-6 : 1e-5;
+    const int steps = problem->desc.cg_steps;
+
+    step->state = CLATTN_F32;
+    step->eps = tolerance * tolerance;
+    step_constant(step, "CG_STEPS", steps > 0 ? steps : MOST_STEPS);
+    step_constant(step, "CG_EXACT", steps > 0);
+    step_constant(step, "GATED", problem_decay(problem) != DECAY_NONE);
+    step_constant(step, "HEADS", problem_work_heads(problem));
+}
+
 struct kernel_step mesa_step_of(enum embedded_file file, const struct problem *problem, const struct state_tile *tile)
 {
     const struct problem rows = mesa_rows(problem);
     const struct state_sizes sizes = state_sizes(&rows, tile);
-    const int steps = problem->desc.cg_steps;
     struct kernel_step step = state_step(file, &rows, tile, &sizes, OUTPUTS_NONE);
-    const double tolerance = problem->desc.dtype == CLATTN_F32 ? 1e-6 : 1e-5;
 
-    step.state = CLATTN_F32;
-    step.eps = tolerance * tolerance;
-    step_constant(&step, "CG_STEPS", steps > 0 ? steps : MOST_STEPS);
-    step_constant(&step, "CG_EXACT", steps > 0);
-    step_constant(&step, "GATED", problem_decay(problem) != DECAY_NONE);
-    step_constant(&step, "HEADS", problem_work_heads(problem));
+    mesa_add_steps(&step, problem);
     add_decay_locals(&step, &rows, tile, &sizes);
     return step;
 }
@@ -50,8 +56,7 @@ int mesa_has_keys(const struct problem *problem)
     return (problem->desc.flags & CLATTN_QK_L2NORM) || problem->desc.qk_heads != problem->desc.heads;
 }
 
-/* Memory for a row of K numbers for each token and head. */
-static int rows_of_tokens(struct builder *b, const struct problem *problem, const char *name)
+int mesa_rows_of_tokens(struct builder *b, const struct problem *problem, const char *name)
 {
     const int64_t K = problem->desc.key_dim, heads = problem_work_heads(problem);
     const struct extent most = problem_most(problem);
@@ -63,8 +68,8 @@ static int rows_of_tokens(struct builder *b, const struct problem *problem, cons
 
 void mesa_bind(struct builder *b, const struct problem *problem)
 {
-    build_bind(b, "solved", rows_of_tokens(b, problem, "solved queries"));
-    build_bind(b, "keys", mesa_has_keys(problem) ? rows_of_tokens(b, problem, "keys") : IR_NONE);
+    build_bind(b, "solved", mesa_rows_of_tokens(b, problem, "solved queries"));
+    build_bind(b, "keys", mesa_has_keys(problem) ? mesa_rows_of_tokens(b, problem, "keys") : IR_NONE);
     build_bind(b, "initial", build_operand(b, CLATTN_GRAM_IN));
     build_bind(b, "final", build_operand(b, CLATTN_GRAM_OUT));
     build_bind(b, "snapshots", build_operand(b, CLATTN_GRAMS));
