@@ -40,13 +40,9 @@ static struct device_facts facts_of(const struct clattn_context *context, int64_
         .device = &context->device, .engine = context->engine, .most_group = lower(most_group, device)};
 }
 
-/* Whether the solver is chosen on the device. Kernels whose work-items share a tile are not chosen on Intel GPUs yet:
- * states and prepare_blocks use private memory there, whose cost has not been measured. A solver that uses a matrix
- * engine is chosen wherever the context has one. */
 static int is_chosen_on(const struct solver *solver, const struct clattn_context *context)
 {
-    return (solver->space.engine && context->engine != NULL) || !solver->shared ||
-           (!context->device.serial && context->device.sub_group == 0);
+    return solver_suits(solver, &context->device, context->engine);
 }
 
 int plan_chooses(const clattn_context *context, const struct space *space)

@@ -87,6 +87,8 @@ clattn_status solver_fits(const struct solver *solver, const struct device_facts
                           const struct tuned *tuned, void *tiles, void *shape);
 /* Whether solver_fits succeeds with the heuristic's tiles, which are discarded. */
 int solver_can(const struct solver *solver, const struct device_facts *facts, const struct problem *problem);
+/* Whether the device is good at what the solver does. Others are not tried. */
+int solver_suits(const struct solver *solver, const struct device *device, const struct engine *engine);
 /* The point that gives these tiles. A parameter that does not have a tile's value stays TILE_OPEN. */
 struct tuned solver_explicit(const struct solver *solver, const void *tiles);
 
