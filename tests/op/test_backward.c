@@ -66,8 +66,10 @@ static int try_desc(const clattn_plan_desc *desc, enum check_gates gates, const 
     return 1;
 }
 
+/* Rules by the solver that the device chooses; one rule, which erases, by both. */
 static void test_rules(void **state)
 {
+    clattn_plan_desc by_tokens = usual_desc(CLATTN_GATED_DELTA_RULE);
     int runs = 0;
 
     (void)state;
@@ -77,6 +79,8 @@ static void test_rules(void **state)
             runs += try_desc(&desc, CHECK_GATES_HARD, NULL, rule_get(rule)->name);
     }
     assert_int_equal(runs, one_rule ? 1 : 18);
+    by_tokens.mode = CLATTN_MODE_RECURRENT;
+    test_ran(try_desc(&by_tokens, CHECK_GATES_HARD, NULL, "token by token"));
 }
 
 static void test_options(void **state)

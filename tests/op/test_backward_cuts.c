@@ -53,7 +53,7 @@ static void limit_workspace(clattn_plan_desc *desc, const char *what)
     longer.seq_len *= 20;
     least = least_workspace(longer);
     desc->workspace_limit = least_workspace(*desc);
-    if (least > 4 * desc->workspace_limit)
+    if (least > 8 * desc->workspace_limit)
         fail_msg("%s: the least workspace has %lld bytes, %lld of 20 times the tokens", what,
                  (long long)desc->workspace_limit, (long long)least);
 }

@@ -138,13 +138,14 @@ static void add_locals(struct kernel_step *step, const struct problem *problem, 
                        const struct state_sizes *sizes)
 {
     const struct erase_words erase = erase_words(problem);
+    const int sums_columns =
+        step->file == FILE_backward_adjoint || (step->file == FILE_backward_states && erase.streams > 0);
     static const char *const erase_rows[] = {"LOCAL_ERASE_P", "LOCAL_ERASE_B"}, *const erase_squares[] = {
                                                                                     "LOCAL_ERASE_SQUARES"};
 
     step_locals(step, "LOCAL_ROWS", 2, sizes->channels, FLOAT);
     step_local(step, "LOCAL_VALUES", t->block_v, FLOAT);
-    step_local(step, "LOCAL_SUMS",
-               step->file == FILE_backward_adjoint ? 2 * (int64_t)t->group * t->block_v : t->group + t->vec, FLOAT);
+    step_local(step, "LOCAL_SUMS", sums_columns ? 2 * (int64_t)t->group * t->block_v : t->group + t->vec, FLOAT);
     step_local(step, "LOCAL_SQUARES", sizes->token_parts, FLOAT);
     step_local(step, "FACTORS", sizes->factors, FLOAT);
     add_decay_locals(step, problem, t, sizes);
