@@ -72,16 +72,13 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
                  *S = second + LOW_RANK * CHUNK * VALUE_PITCH, *dS = S + BV * STATE_PITCH;
     engine_t m = product_begin();
     sums_t sums_q, sums_k, sums_p, sums_b;
-    long slots = get_num_groups(0), slot = get_group_id(0), heads = get_num_groups(1), head = get_group_id(1);
+    long slot = get_group_id(0), heads = get_num_groups(1), head = get_group_id(1);
     place at = place_of_padded(slot, head, sequences, seq_len, cu, cu_at);
-    long own = ((long)at.sequence * heads + head) * KEY_DIM * VALUE_DIM, row0 = slot * CHUNK, next = row0 + CHUNK;
-    int is_first = slot == padded_first(at, seq_len), is_last = slot + 1 == padded_end(at, seq_len);
-    long per_sequence = CU_STRIDE > 0 ? slots : (long)seq_len * STEPS / CHUNK + 1;
-    long above = slot / per_sequence * per_sequence + per_sequence - slot % per_sequence - 2; /* of the walk up */
-    global const float *before = is_first ? (HAS_begins ? begins + begins_at.x + own : 0)
-                                          : down + down_at.x + ((slot - 1) * heads + head) * KEY_DIM * VALUE_DIM;
-    global const float *after =
-        is_last ? (HAS_ends ? ends + ends_at.x + own : 0) : up + up_at.x + (above * heads + head) * KEY_DIM * VALUE_DIM;
+    long row0 = slot * CHUNK, next = row0 + CHUNK;
+    int is_last = slot + 1 == padded_end(at, seq_len);
+    global const float *before =
+        state_before(at, slot, seq_len, HAS_begins ? begins + begins_at.x : 0, down + down_at.x);
+    global const float *after = state_after(at, slot, seq_len, HAS_ends ? ends + ends_at.x : 0, up + up_at.x);
 
     if (slot >= padded_end(at, seq_len))
         return;

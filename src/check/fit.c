@@ -1,5 +1,6 @@
 /* Adapts a desc that was written for any rule to its own rule: removes what the rule does not have. */
 #include "check/check.h"
+#include "op/op.h"
 #include "op/options.h"
 
 /* Even widths, where the problem has complex numbers or rotary embedding. */
@@ -35,10 +36,10 @@ static void fit_channels(clattn_plan_desc *desc, const struct rule *rule)
 /* The width that LN(z) is compared with, or added to. */
 static void fit_norm(clattn_plan_desc *desc, const struct rule *rule)
 {
-    const clattn_loss loss = desc->loss != CLATTN_LOSS_RULE ? desc->loss : rule->default_loss;
-    const clattn_readout readout = desc->readout != CLATTN_READOUT_RULE ? desc->readout : rule->default_readout;
+    clattn_plan_desc kinds = *desc;
 
-    if (loss == CLATTN_LOSS_LN || readout == CLATTN_READOUT_Q)
+    learner_complete_kinds(&kinds, rule);
+    if (kinds.loss == CLATTN_LOSS_LN || kinds.readout == CLATTN_READOUT_Q)
         desc->value_dim = desc->key_dim;
 }
 

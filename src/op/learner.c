@@ -24,6 +24,14 @@ static void set_default(int64_t *field, int64_t value)
         *field = value;
 }
 
+void learner_complete_kinds(clattn_plan_desc *desc, const struct rule *rule)
+{
+    if (desc->loss == CLATTN_LOSS_RULE)
+        desc->loss = rule->default_loss;
+    if (desc->readout == CLATTN_READOUT_RULE)
+        desc->readout = rule->default_readout;
+}
+
 static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
     enum { LARGE = 2048, SMALL = 16, WIDER = 4 };
@@ -36,10 +44,7 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
         set_default(&desc->hidden_dim, rule->model == MODEL_MLP ? WIDER * width : width);
     if (desc->mini_batch == 0)
         desc->mini_batch = lact ? LARGE : SMALL;
-    if (desc->loss == CLATTN_LOSS_RULE)
-        desc->loss = rule->default_loss;
-    if (desc->readout == CLATTN_READOUT_RULE)
-        desc->readout = rule->default_readout;
+    learner_complete_kinds(desc, rule);
 }
 
 /* eta is a factor of the steps since the batch's first, so that there is nothing that goes on from token to token. */

@@ -62,6 +62,8 @@ enum { MUON_STEPS = 5 };
 const double (*learner_muon(clattn_muon muon))[3];
 /* Whether a completed desc of ttt or titans has LN, in its loss or in its readout. */
 int learner_has_norm(const clattn_plan_desc *desc);
+/* Puts the rule's own loss and readout where the desc leaves them open. */
+void learner_complete_kinds(clattn_plan_desc *desc, const struct rule *rule);
 
 /* The operands of the backward pass, from those of the forward pass. Returns their number. */
 int backward_operands(const clattn_plan_desc *desc, const struct rule *rule, const struct operand_row *forward,

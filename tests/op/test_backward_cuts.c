@@ -44,7 +44,8 @@ static int64_t least_workspace(clattn_plan_desc desc)
     return strtoll(strstr(said, least) + strlen(least), NULL, 10);
 }
 
-/* The least limit. It grows with the length by what is kept between spans and by rotated rows, which are little. */
+/* The least limit. It grows with the length by what is kept between spans and by rotated rows, which are little: for 20 times
+ * the tokens four times, with rotated rows eight times. */
 static void limit_workspace(clattn_plan_desc *desc, const char *what)
 {
     clattn_plan_desc longer = *desc;
@@ -53,7 +54,7 @@ static void limit_workspace(clattn_plan_desc *desc, const char *what)
     longer.seq_len *= 20;
     least = least_workspace(longer);
     desc->workspace_limit = least_workspace(*desc);
-    if (least > 8 * desc->workspace_limit)
+    if (least > (desc->rope_dim > 0 ? 8 : 4) * desc->workspace_limit)
         fail_msg("%s: the least workspace has %lld bytes, %lld of 20 times the tokens", what,
                  (long long)desc->workspace_limit, (long long)least);
 }
