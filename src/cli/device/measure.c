@@ -32,13 +32,13 @@ static double reference_seconds(const clattn_plan_desc *desc)
            (double)desc->key_dim * (double)desc->value_dim;
 }
 
-clattn_plan_desc measure_reduced(const clattn_plan_desc *full)
+clattn_plan_desc measure_reduced(const clattn_plan_desc *full, double budget)
 {
     clattn_plan_desc desc = *full;
 
-    while (desc.batch > 1 && reference_seconds(&desc) > reference_budget)
+    while (desc.batch > 1 && reference_seconds(&desc) > budget)
         desc.batch = (desc.batch + 1) / 2;
-    while (desc.seq_len > 1 && reference_seconds(&desc) > reference_budget)
+    while (desc.seq_len > 1 && reference_seconds(&desc) > budget)
         desc.seq_len = desc.seq_len * 7 / 8;
     return desc;
 }
@@ -72,7 +72,7 @@ static clattn_status compare(struct bench *bench, struct check_tensors *tensors,
 
 static clattn_status check(struct bench *bench, uint64_t seed, struct measurement *result)
 {
-    clattn_plan_desc desc = measure_reduced(&bench->tensors.desc);
+    clattn_plan_desc desc = measure_reduced(&bench->tensors.desc, reference_budget);
     struct check_tensors tensors;
     clattn_status status;
 

@@ -18,8 +18,9 @@ struct measurement {
 
 enum { MEASURE_RUNS = 20 };
 
-/* The problem with fewer batch elements, then fewer tokens, until the reference takes no more than some seconds. */
-clattn_plan_desc measure_reduced(const clattn_plan_desc *full);
+/* The problem with fewer batch elements, then fewer tokens, until the reference takes no more than about `budget`
+ * seconds. */
+clattn_plan_desc measure_reduced(const clattn_plan_desc *full, double budget);
 
 /* desc is completed. in_place: final states overwrite the initial ones. On failure the target's sink has the reason. */
 clattn_status measure(struct target *target, const clattn_plan_desc *desc, int in_place, uint64_t seed, size_t runs,

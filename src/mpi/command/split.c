@@ -146,14 +146,20 @@ static clattn_status create_plan(struct job *job, const clattn_plan_desc *desc, 
     return describe(job, text, size);
 }
 
-static clattn_status create_buffers(struct job *job)
+static clattn_status take_part(struct job *job)
 {
     const struct log log = log_of(job);
-    clattn_status status = slice_take(&job->part, job->whole, &job->slice);
+
+    return slice_take(&job->part, job->whole, &job->slice) == CLATTN_SUCCESS
+               ? CLATTN_SUCCESS
+               : FAIL(&log, OUT_OF_MEMORY, "no memory for this rank's part of the tensors");
+}
+
+/* For the tensors of job->part */
+static clattn_status create_buffers(struct job *job)
+{
     size_t workspace = 0;
 
-    if (status != CLATTN_SUCCESS)
-        return FAIL(&log, OUT_OF_MEMORY, "no memory for this rank's part of the tensors");
     for (int id = 1; id < OPERAND_COUNT; id++)
         if (job->part.tensor[id].data != NULL && job->part.tensor[id].bytes == 0) {
             free(job->part.tensor[id].data);
@@ -312,6 +318,8 @@ static clattn_status run_and_collect(struct job *job, const struct problem *prob
     clattn_status status = prepare_sums(job, problem);
 
     if (status == CLATTN_SUCCESS)
+        status = take_part(job);
+    if (status == CLATTN_SUCCESS)
         status = create_buffers(job);
     if (status == CLATTN_SUCCESS && job->ranks->ranks.rank == 0 &&
         (room = malloc(largest_output(job->whole) + 1)) == NULL)
@@ -348,13 +356,15 @@ static clattn_status run(const struct ranks *ranks, struct target *target, struc
 
 /* ---- Times -------------------------------------------------------------------------------------------------------- */
 
+static const double reference_budget = 2; /* seconds of rank 0, in which the others have nothing to do */
+
 static clattn_status check(const struct ranks *ranks, struct target *target, const clattn_plan_desc *desc,
                            uint64_t seed, struct measurement *result)
 {
     struct check_tensors tensors = {.desc = *desc}, expected;
     clattn_status status;
 
-    result->checked = measure_reduced(desc);
+    result->checked = measure_reduced(desc, reference_budget);
     status = agree_on_status(target, check_make(&tensors, &result->checked, seed, CHECK_GATES_USUAL, NULL));
     if (status == CLATTN_SUCCESS)
         status = run(ranks, target, &tensors, result->plan, sizeof result->plan);
@@ -399,26 +409,89 @@ static clattn_status time_runs(struct job *job, size_t runs, struct timing *timi
     return CLATTN_SUCCESS;
 }
 
+static void repeat(const struct check_tensor *to, const struct check_tensor *from, int dimension)
+{
+    const int64_t size = dimension >= 0 ? from->info.dims[dimension] : 0;
+
+    if (dimension < 0)
+        memcpy(to->data, from->data, to->bytes);
+    for (int64_t at = 0; dimension >= 0 && at < to->info.dims[dimension]; at += size)
+        slice_copy(to, dimension, at, size, from->data, 1);
+}
+
+/* Random tensors of which a stretch of tokens comes again and again: times do not depend on it, and millions of tokens
+ * are there in a second. */
+static clattn_status make_repeated(struct check_tensors *tensors, const clattn_plan_desc *desc, uint64_t seed)
+{
+    enum { MANY = 4096 };
+    clattn_plan_desc one = *desc;
+    struct check_tensors stretch;
+    struct operand_row rows[OPERAND_COUNT];
+    clattn_status status;
+    int count;
+
+    while (one.seq_len > MANY && one.seq_len % 2 == 0 && one.kv_len == 0)
+        one.seq_len /= 2;
+    TRY(check_make(&stretch, &one, seed, CHECK_GATES_USUAL, NULL));
+    status = check_allocate(tensors, desc);
+    count = status == CLATTN_SUCCESS ? rule_operands(&tensors->desc, rows) : 0;
+    for (int i = 0; i < count; i++)
+        repeat(&tensors->tensor[rows[i].id], &stretch.tensor[rows[i].id],
+               slice_dimension(&rows[i], CLATTN_MPI_TOKENS));
+    check_free(&stretch);
+    return status;
+}
+
+/* Of tokens and batch elements, this rank's alone: the whole may be larger than a machine's memory. Where sequences are
+ * packed, they are cut as in the whole. */
+static clattn_status make_part(struct job *job, uint64_t seed)
+{
+    const int is_packed = (job->whole->desc.flags & CLATTN_CU_SEQLENS) != 0;
+    clattn_plan_desc desc = job->whole->desc;
+    clattn_status status;
+
+    if (job->slice.count == 0 || job->slice.split == CLATTN_MPI_HEADS || is_packed) {
+        status = check_make(job->whole, &job->whole->desc, seed, CHECK_GATES_USUAL, NULL);
+        if (status == CLATTN_SUCCESS)
+            status = take_part(job);
+        for (int id = 1; id < OPERAND_COUNT; id++)
+            free(job->whole->tensor[id].data), job->whole->tensor[id].data = NULL;
+        return status;
+    }
+    *(job->slice.split == CLATTN_MPI_TOKENS ? &desc.seq_len : &desc.batch) = job->slice.count;
+    return make_repeated(&job->part, &desc, seed + (uint64_t)job->ranks->ranks.rank);
+}
+
+/* Of all ranks, without what they share */
+static double bytes_of_whole(const struct check_tensors *tensors)
+{
+    double bytes = 0;
+
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        bytes += (double)operand_bytes(&tensors->desc, operand_to_public((clattn_operand_id)id));
+    return bytes;
+}
+
 static clattn_status measure_times(const struct ranks *ranks, struct target *target, const clattn_plan_desc *desc,
                                    uint64_t seed, size_t runs, struct measurement *result)
 {
-    struct check_tensors tensors = {.desc = *desc};
-    struct job job = {.ranks = own(ranks), .target = target, .whole = &tensors};
+    struct check_tensors whole = {.desc = *desc};
+    struct job job = {.ranks = own(ranks), .target = target, .whole = &whole};
     clattn_status status = create_plan(&job, desc, result->plan, sizeof result->plan);
 
     if (status == CLATTN_SUCCESS) {
-        status = check_make(&tensors, desc, seed, CHECK_GATES_USUAL, NULL);
+        whole.desc = job.plan->whole;
+        status = make_part(&job, seed);
         if (status == CLATTN_SUCCESS)
             status = create_buffers(&job);
         status = agree_on_status(target, status);
     }
-    for (int id = 1; id < OPERAND_COUNT; id++)
-        result->bytes += (double)tensors.tensor[id].bytes;
+    result->bytes = bytes_of_whole(&whole);
     result->sets = 1;
     if (status == CLATTN_SUCCESS)
         status = time_runs(&job, runs, &result->timing);
     end_job(&job);
-    check_free(&tensors);
+    check_free(&whole);
     return status;
 }
 
