@@ -10,9 +10,9 @@
  * Tokens are cut into a stretch for each rank, in the order of ranks. What a stretch does to a rule's state is affine,
  * S <- M S + N (CLATTN_SUMMARY in clattn.h): ranks compute M and N of their stretches at once, exchange them, fold those
  * of the ranks before theirs, all in the same order and in f32, and run the ordinary plan from the state that they come
- * to. Lists (softmax_attn, alibi_attn, forgetting_attn) exchange keys and values. short_conv exchanges its last inputs;
- * the other pieces exchange nothing. Heads and batch elements are independent of each other: cutting these exchanges
- * nothing at all.
+ * to. Lists (softmax_attn, alibi_attn, forgetting_attn) exchange keys and values, and queries, so that all ranks compute
+ * equally many pairs. short_conv exchanges its last inputs; the other pieces exchange nothing. Heads and batch elements
+ * are independent of each other: cutting these exchanges nothing at all.
  *
  * Functions marked *collective* must be called by all ranks of the communicator, with the same arguments but for
  * operands, in the same order. Their errors are collective, too: if one rank fails, all return its status, and each logs
@@ -82,8 +82,9 @@ CLATTN_API clattn_status clattn_mpi_plan_local(const clattn_mpi_plan *plan, int6
  *
  * tokens   cu_seqlens is whole on every rank. initial_state and its kin are read on the rank that the sequences begin
  *          on (the first; the last if reversed), final_state and its kin are written on the rank that they end on. Other
- *          ranks may lack them. k, v and g of lists must be contiguous. Backward: the gradients by final states are read
- *          on the rank that the sequences end on, and those by initial states written on the one that they begin on.
+ *          ranks may lack them. q, k, v, g, o and lse of lists must be contiguous. Backward: the gradients by final
+ *          states are read on the rank that the sequences end on, and those by initial states written on the one that
+ *          they begin on.
  * heads, batch   Everything is a rank's own.
  * Backward: of an input that ranks share (weights, gates of a head), a rank has the gradient by its own part, or, without
  * a part, may leave it as it was; the whole's is the sum over ranks, as of a model's other weights.

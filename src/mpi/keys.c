@@ -1,5 +1,6 @@
-/* Tokens of a list are cut: each rank gets the keys and values of all, and its queries read those up to their own. */
-#include "mpi/mpi.h"
+/* Tokens of a list are cut: each rank gets the keys and values of all, and the queries that it computes read those up to
+ * their own. */
+#include "mpi/halves.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -16,10 +17,10 @@ struct keys {
     void *copies[GATHERED];              /* of those in buffers, owned */
     clattn_operand_info infos[GATHERED]; /* [B,TK,H,…] */
     int *counts, *firsts;                /* tokens of the ranks */
+    struct halves halves;                /* of a plan that trades */
 };
 
-/* Elements of a token. */
-static int64_t row_of(const clattn_operand_info *info)
+int64_t row_of(const clattn_operand_info *info)
 {
     int64_t row = 1;
 
@@ -28,11 +29,12 @@ static int64_t row_of(const clattn_operand_info *info)
     return row;
 }
 
-static clattn_status check_keys(const struct keys *keys, const clattn_operand *operand, const clattn_operand_info *info)
+clattn_status check_contiguous(const clattn_mpi_plan *plan, const struct part *part, const clattn_operand *operand,
+                               const clattn_operand_info *info)
 {
-    clattn_mpi_context *context = keys->plan->context;
+    clattn_mpi_context *context = plan->context;
 
-    if (keys->part->count > 0 && !has_memory(keys->part, operand))
+    if (part->count > 0 && !has_memory(part, operand))
         return note_failure(context, CLATTN_INVALID_OPERAND, "%s is missing", info->name);
     if (operand != NULL && (operand->batch_stride != 0 || operand->token_stride != 0 || operand->head_stride != 0))
         return note_failure(context, CLATTN_INVALID_OPERAND, "%s has strides, expected a contiguous tensor of a list",
@@ -82,11 +84,11 @@ static clattn_status prepare(struct keys *keys)
         if (clattn_operand_describe(&keys->plan->local, gathered_ids[i], &keys->infos[i]) != CLATTN_SUCCESS ||
             keys->infos[i].rank == 0)
             continue;
-        TRY(check_keys(keys, part_operand(keys->part, gathered_ids[i]), &keys->infos[i]));
+        TRY(check_contiguous(keys->plan, keys->part, part_operand(keys->part, gathered_ids[i]), &keys->infos[i]));
         TRY(allocate(keys, i));
         TRY(view_own(keys, i));
     }
-    return CLATTN_SUCCESS;
+    return keys->plan->trades ? halves_prepare(&keys->halves, keys->plan, keys->part) : CLATTN_SUCCESS;
 }
 
 static clattn_status share_counts(struct keys *keys)
@@ -162,14 +164,30 @@ static clattn_status run(struct keys *keys)
     return note_failure(plan->context, part_compute(plan->run, part), "the run failed");
 }
 
+static clattn_status run_halves(struct keys *keys)
+{
+    TRY(bind(keys));
+    return halves_run(&keys->halves);
+}
+
 static clattn_status gather_and_run(struct keys *keys)
 {
+    const int trades = keys->plan->trades;
+
     TRY(share_counts(keys));
     for (int i = 0; i < GATHERED; i++)
         if (keys->memory[i] != NULL)
             gather_rows(keys, i, keys->own[i], (size_t)row_of(&keys->infos[i]) * (size_t)keys->infos[i].element_size);
+    if (trades)
+        halves_send(&keys->halves);
     TRY(agree(keys->plan->context));
-    run(keys);
+    if (!trades) {
+        run(keys);
+        return CLATTN_SUCCESS;
+    }
+    run_halves(keys);
+    TRY(agree(keys->plan->context));
+    halves_return(&keys->halves);
     return CLATTN_SUCCESS;
 }
 
@@ -187,5 +205,6 @@ clattn_status run_keys(clattn_mpi_plan *plan, struct part *part)
         free(keys.copies[i]);
     }
     free(keys.counts);
+    halves_free(&keys.halves);
     return status;
 }

@@ -80,13 +80,24 @@ static size_t rooms_of_summary(const clattn_mpi_plan *plan)
     return rooms_of(&plan->summary_desc) + (is_backward ? round_up(operand_bytes(&plan->summary_desc, CLATTN_O)) : 0);
 }
 
+/* The queries and outputs of the halves that a rank computes for others, and where their sequences begin. */
+static size_t rooms_of_halves(const clattn_mpi_plan *plan)
+{
+    static const clattn_operand_id ids[] = {CLATTN_Q, CLATTN_O, CLATTN_LSE, CLATTN_SEQLENS, CLATTN_SEQLENS_KV};
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < sizeof ids / sizeof *ids && plan->trades; i++)
+        bytes += 2 * round_up(operand_bytes(&plan->local, ids[i]));
+    return bytes;
+}
+
 clattn_status clattn_mpi_plan_workspace_size(const clattn_mpi_plan *plan, size_t *bytes)
 {
     if (plan == NULL || bytes == NULL)
         return CLATTN_INVALID_ARGUMENT;
     *bytes = plans_workspace(plan);
     if (plan->split == CLATTN_MPI_TOKENS)
-        *bytes += rooms_of(&plan->local) + (plan->summary != NULL ? rooms_of_summary(plan) : 0);
+        *bytes += rooms_of(&plan->local) + rooms_of_halves(plan) + (plan->summary != NULL ? rooms_of_summary(plan) : 0);
     return CLATTN_SUCCESS;
 }
 
@@ -102,18 +113,46 @@ int has_memory(const struct part *part, const clattn_operand *operand)
     return operand != NULL && (part->device != NULL ? operand->buffer != NULL : operand->host != NULL);
 }
 
-/* Waits for the events of the caller, or if a plan has run since, for that. */
+/* What comes next waits for the events of the caller, or if a plan was enqueued since, for that. */
+static cl_uint wait_list(const struct device_call *device, const cl_event **wait)
+{
+    const cl_uint count = device->done != NULL ? 1 : device->n_wait;
+
+    *wait = count == 0 ? NULL : device->done != NULL ? &device->done : device->wait;
+    return count;
+}
+
 static clattn_status read_buffer(clattn_mpi_context *context, const struct device_call *device,
                                  const clattn_operand *operand, size_t bytes, void *to)
 {
     const struct log log = log_of(context);
-    const cl_uint count = device->done != NULL ? 1 : device->n_wait;
-    const cl_event *const wait = device->done != NULL ? &device->done : device->wait;
+    const cl_event *wait;
+    const cl_uint count = wait_list(device, &wait);
 
     if (bytes > 0)
         TRY_CL(&log, device->cl, EnqueueReadBuffer, device->queue, operand->buffer, CL_TRUE, operand->offset, bytes, to,
-               count, count > 0 ? wait : NULL, NULL);
+               count, wait, NULL);
     return CLATTN_SUCCESS;
+}
+
+static clattn_status write_buffer(clattn_mpi_context *context, const struct device_call *device,
+                                  const clattn_operand *operand, size_t bytes, const void *from)
+{
+    const struct log log = log_of(context);
+    const cl_event *wait;
+    const cl_uint count = wait_list(device, &wait);
+
+    if (bytes > 0)
+        TRY_CL(&log, device->cl, EnqueueWriteBuffer, device->queue, operand->buffer, CL_TRUE, operand->offset, bytes,
+               from, count, wait, NULL);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status part_write(clattn_mpi_plan *plan, struct part *part, const clattn_operand *operand, size_t bytes,
+                         const void *from)
+{
+    return note_failure(plan->context, write_buffer(plan->context, part->device, operand, bytes, from),
+                        "cannot write to a buffer");
 }
 
 clattn_status part_read(clattn_mpi_plan *plan, struct part *part, const clattn_operand *operand, size_t bytes, void *to)
@@ -161,17 +200,6 @@ void part_drop(struct part *part, clattn_operand_id id)
         *operand = part->operands[--part->operand_count];
 }
 
-static clattn_status write_room(clattn_mpi_context *context, struct device_call *device, size_t at, size_t bytes,
-                                const void *from)
-{
-    const struct log log = log_of(context);
-
-    if (bytes > 0 && from != NULL)
-        TRY_CL(&log, device->cl, EnqueueWriteBuffer, device->queue, device->workspace, CL_TRUE, at, bytes, from,
-               device->n_wait, device->n_wait > 0 ? device->wait : NULL, NULL);
-    return CLATTN_SUCCESS;
-}
-
 static clattn_status put(clattn_mpi_plan *plan, struct part *part, clattn_operand_id id, void *host, size_t size,
                          int is_read)
 {
@@ -186,8 +214,7 @@ static clattn_status put(clattn_mpi_plan *plan, struct part *part, clattn_operan
     }
     *operand = (clattn_operand){.id = id, .buffer = device->workspace, .offset = device->room, .size = size};
     device->room += round_up(size);
-    return note_failure(plan->context, write_room(plan->context, device, operand->offset, size, is_read ? host : NULL),
-                        "cannot write to the workspace");
+    return is_read ? part_write(plan, part, operand, size, host) : CLATTN_SUCCESS;
 }
 
 clattn_status part_put(clattn_mpi_plan *plan, struct part *part, clattn_operand_id id, void *host, size_t size)
@@ -209,13 +236,18 @@ static void forget_event(struct device_call *device, cl_event *event)
     *event = NULL;
 }
 
+/* Behind the plan before it, with which it shares the workspace. */
 static clattn_status enqueue(clattn_plan *plan, struct part *part)
 {
     struct device_call *device = part->device;
+    const cl_event *wait;
+    const cl_uint count = wait_list(device, &wait);
+    cl_event done = NULL;
+    const clattn_status status = clattn_enqueue(plan, device->queue, &part->call, count, wait, &done);
 
     forget_event(device, &device->done);
-    return clattn_enqueue(plan, device->queue, &part->call, device->n_wait, device->n_wait > 0 ? device->wait : NULL,
-                          &device->done);
+    device->done = done;
+    return status;
 }
 
 clattn_status part_compute(clattn_plan *plan, struct part *part)

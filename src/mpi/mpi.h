@@ -37,6 +37,7 @@ struct clattn_mpi_plan {
     clattn_mpi_context *context;
     clattn_mpi_split split;
     enum exchange exchange;
+    int trades;                    /* lists: which rank computes a query is another than which has it, see halves.h */
     clattn_plan_desc whole, local; /* completed; of all ranks, and of this rank's plan */
     clattn_plan_desc summary_desc; /* of the plan whose states are exchanged */
     clattn_plan *run, *summary;    /* NULL: not needed */
@@ -98,12 +99,23 @@ clattn_status part_put_output(clattn_mpi_plan *plan, struct part *part, clattn_o
 /* Copies an operand's first bytes, when what was enqueued of the part is done. */
 clattn_status part_read(clattn_mpi_plan *plan, struct part *part, const clattn_operand *operand, size_t bytes,
                         void *to);
+/* The way back, into a buffer. */
+clattn_status part_write(clattn_mpi_plan *plan, struct part *part, const clattn_operand *operand, size_t bytes,
+                         const void *from);
 /* The same bytes where they lie on the host, or in a copy, which *owned has. NULL: failed. */
 const void *part_view(clattn_mpi_plan *plan, struct part *part, const clattn_operand *operand, size_t bytes,
                       void **owned);
-/* Runs or enqueues a plan on the part's operands. */
+/* Makes it a part of these tokens: where sequences begin in them, and their positions. */
+clattn_status part_place(clattn_mpi_plan *plan, struct part *part, int64_t first, int64_t count);
+void part_displace(struct part *part);
+/* Runs a plan on the part's operands, or enqueues it behind what was enqueued before. */
 clattn_status part_compute(clattn_plan *plan, struct part *part);
 
+/* Elements of a token, or of another row of the first two dimensions. */
+int64_t row_of(const clattn_operand_info *info);
+/* A tensor of a list must be there and contiguous. */
+clattn_status check_contiguous(const clattn_mpi_plan *plan, const struct part *part, const clattn_operand *operand,
+                               const clattn_operand_info *info);
 /* Bytes of an operand at the desc's lengths; 0: it has none. */
 size_t operand_bytes(const clattn_plan_desc *desc, clattn_operand_id id);
 /* Bytes that the rank's plans need, of which one runs at a time. */

@@ -132,11 +132,11 @@ int64_t token_unit(const clattn_mpi_plan *plan, int64_t total)
     return total / CHUNK / plan->context->ranks >= FEW ? CHUNK : 1;
 }
 
-/* The most tokens that a rank has in a call of up to the plan's. */
-static int64_t most_tokens(const clattn_mpi_plan *plan)
+/* The most tokens of one of that many parts in a call of up to the plan's. */
+static int64_t most_tokens(const clattn_mpi_plan *plan, int parts)
 {
-    const int64_t units = (plan->whole.seq_len + CHUNK - 1) / CHUNK, ranks = plan->context->ranks;
-    const int64_t most = (units + ranks - 1) / ranks * CHUNK;
+    const int64_t units = (plan->whole.seq_len + CHUNK - 1) / CHUNK;
+    const int64_t most = (units + parts - 1) / parts * CHUNK;
 
     return most < plan->whole.seq_len ? most : plan->whole.seq_len;
 }
@@ -145,11 +145,13 @@ static void describe_tokens(clattn_mpi_plan *plan)
 {
     clattn_plan_desc *local = &plan->local;
 
-    local->seq_len = most_tokens(plan);
+    plan->exchange = exchange_of(local);
+    plan->trades = plan->exchange == EXCHANGE_KEYS && plan->context->ranks > 1 && !has(local, CLATTN_NONCAUSAL) &&
+                   local->window == 0;
+    local->seq_len = most_tokens(plan, plan->trades ? 2 * plan->context->ranks : plan->context->ranks);
     local->flags &= ~CLATTN_CU_SEQLENS_INT64;
     if (has(local, CLATTN_WITH_ROPE) || local->rule == CLATTN_ROPE)
         local->flags |= CLATTN_WITH_POSITION;
-    plan->exchange = exchange_of(local);
     if (plan->exchange == EXCHANGE_KEYS) {
         local->kv_len = plan->whole.seq_len;
         local->flags |= has(local, CLATTN_CU_SEQLENS) ? CLATTN_CU_SEQLENS_KV : 0;

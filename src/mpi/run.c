@@ -77,23 +77,32 @@ static clattn_status read_starts(clattn_mpi_plan *plan, struct part *part)
     return check_starts(plan, part);
 }
 
-/* Where each sequence begins within this rank's tokens, and within the keys up to them. */
+static clattn_status no_memory_for_sequences(clattn_mpi_plan *plan, const struct part *part)
+{
+    return note_failure(plan->context, CLATTN_OUT_OF_MEMORY, "no memory for %lld sequences",
+                        (long long)part->sequences);
+}
+
 static clattn_status cut_sequences(clattn_mpi_plan *plan, struct part *part)
 {
-    const size_t count = (size_t)part->sequences + 1;
+    part->starts = malloc(((size_t)part->sequences + 1) * sizeof *part->starts);
+    return part->starts != NULL ? read_starts(plan, part) : no_memory_for_sequences(plan, part);
+}
 
-    part->starts = malloc(count * sizeof *part->starts);
-    part->local_starts = malloc(count * sizeof *part->local_starts);
-    part->local_keys = malloc(count * sizeof *part->local_keys);
-    if (part->starts == NULL || part->local_starts == NULL || part->local_keys == NULL)
-        return note_failure(plan->context, CLATTN_OUT_OF_MEMORY, "no memory for %lld sequences",
-                            (long long)part->sequences);
-    TRY(read_starts(plan, part));
-    for (size_t n = 0; n < count; n++) {
-        part->local_starts[n] = (int32_t)lower(higher(part->starts[n] - part->first, 0), part->count);
-        part->local_keys[n] = (int32_t)lower(part->starts[n], part->first + part->count);
+/* Where each sequence begins within the tokens, and within the keys up to them. */
+static clattn_status place_sequences(clattn_mpi_plan *plan, struct part *part, int64_t first, int64_t count)
+{
+    const size_t entries = (size_t)part->sequences + 1;
+
+    part->local_starts = malloc(entries * sizeof *part->local_starts);
+    part->local_keys = malloc(entries * sizeof *part->local_keys);
+    if (part->local_starts == NULL || part->local_keys == NULL)
+        return no_memory_for_sequences(plan, part);
+    for (size_t n = 0; n < entries; n++) {
+        part->local_starts[n] = (int32_t)lower(higher(part->starts[n] - first, 0), count);
+        part->local_keys[n] = (int32_t)lower(part->starts[n], first + count);
     }
-    return part_put(plan, part, CLATTN_SEQLENS, part->local_starts, count * sizeof *part->local_starts);
+    return part_put(plan, part, CLATTN_SEQLENS, part->local_starts, entries * sizeof *part->local_starts);
 }
 
 /* The positions that the caller gives, or 0. */
@@ -113,13 +122,29 @@ static clattn_status read_positions(clattn_mpi_plan *plan, struct part *part)
     return part_read(plan, part, given, bytes, part->positions);
 }
 
-/* The position of each sequence's first token on this rank. */
-static clattn_status add_positions(clattn_mpi_plan *plan, struct part *part)
+/* The position of each sequence's first of the tokens. */
+static clattn_status place_positions(clattn_mpi_plan *plan, struct part *part, int64_t first)
 {
     TRY(read_positions(plan, part));
     for (int64_t n = 0; n < part->sequences; n++)
-        part->positions[n] += (int32_t)(part->starts != NULL ? higher(part->first - part->starts[n], 0) : part->first);
+        part->positions[n] += (int32_t)(part->starts != NULL ? higher(first - part->starts[n], 0) : first);
     return part_put(plan, part, CLATTN_POSITION, part->positions, (size_t)part->sequences * sizeof *part->positions);
+}
+
+clattn_status part_place(clattn_mpi_plan *plan, struct part *part, int64_t first, int64_t count)
+{
+    part->call.seq_len = count;
+    if (part->starts != NULL)
+        TRY(place_sequences(plan, part, first, count));
+    return plan->local.flags & CLATTN_WITH_POSITION ? place_positions(plan, part, first) : CLATTN_SUCCESS;
+}
+
+void part_displace(struct part *part)
+{
+    free(part->local_starts);
+    free(part->local_keys);
+    free(part->positions);
+    part->local_starts = part->local_keys = part->positions = NULL;
 }
 
 /* ---- The part of a call ------------------------------------------------------------------------------------------- */
@@ -141,10 +166,9 @@ static clattn_status cut_tokens(clattn_mpi_plan *plan, struct part *part, const 
                             (long long)part->total, (long long)part->sequences, (long long)whole->seq_len,
                             (long long)(packed ? whole->sequences : whole->batch));
     clattn_mpi_plan_local(plan, part->total, &part->first, &part->count);
-    part->call.seq_len = part->count;
     if (packed)
         TRY(cut_sequences(plan, part));
-    return plan->local.flags & CLATTN_WITH_POSITION ? add_positions(plan, part) : CLATTN_SUCCESS;
+    return plan->trades ? CLATTN_SUCCESS : part_place(plan, part, part->first, part->count);
 }
 
 static clattn_status cut(clattn_mpi_plan *plan, struct part *part, const clattn_call *call)
@@ -173,9 +197,7 @@ static clattn_status cut(clattn_mpi_plan *plan, struct part *part, const clattn_
 static void free_part(struct part *part)
 {
     free(part->starts);
-    free(part->local_starts);
-    free(part->local_keys);
-    free(part->positions);
+    part_displace(part);
 }
 
 /* Without any exchange */

@@ -2,7 +2,7 @@
  * cmocka's assertions, which would leave the other ranks waiting: failures are counted and printed.
  *
  * mpirun -n N test_mpi [RULE … | options]: the rules whose packed sequences are cut; none: all rules, in all ways, and
- * options. */
+ * options. `lists` is for options of lists. */
 #include "harness.h"
 
 #include "clattn_mpi.h"
@@ -472,6 +472,25 @@ static void check_options(void)
     check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "long");
 }
 
+/* Of lists, whose queries are computed by other ranks than have them. The first is long enough for halves of whole chunks. */
+static void check_lists(void)
+{
+    clattn_plan_desc desc = desc_of(CLATTN_SOFTMAX_ATTN);
+
+    desc.flags |= CLATTN_WITH_SINK | CLATTN_WITH_LSE;
+    desc.kv_heads = 2;
+    desc.seq_len = 64 * 4 * 4 + 5;
+    desc.batch = 1;
+    check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "a sink, lse, shared keys");
+    desc = desc_of(CLATTN_FORGETTING_ATTN);
+    check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "forgetting_attn");
+    desc.window = 9;
+    check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "a window");
+    desc = desc_of(CLATTN_SOFTMAX_ATTN);
+    desc.flags |= CLATTN_NONCAUSAL;
+    check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "noncausal list");
+}
+
 /* ---- Failures ----------------------------------------------------------------------------------------------------- */
 
 static void expect_refused(const clattn_plan_desc *desc, clattn_mpi_split split, const char *named)
@@ -620,6 +639,8 @@ static void run_all(void)
         }
     if (is_named("options"))
         check_options();
+    if (is_named("lists"))
+        check_lists();
     check_refusals();
     check_bad_operands();
     check_faults();

@@ -436,8 +436,7 @@ static clattn_status make_repeated(struct check_tensors *tensors, const clattn_p
     status = check_allocate(tensors, desc);
     count = status == CLATTN_SUCCESS ? rule_operands(&tensors->desc, rows) : 0;
     for (int i = 0; i < count; i++)
-        repeat(&tensors->tensor[rows[i].id], &stretch.tensor[rows[i].id],
-               slice_dimension(&rows[i], CLATTN_MPI_TOKENS));
+        repeat(&tensors->tensor[rows[i].id], &stretch.tensor[rows[i].id], slice_dimension(&rows[i], CLATTN_MPI_TOKENS));
     check_free(&stretch);
     return status;
 }
