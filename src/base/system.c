@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -293,6 +294,18 @@ int stream_columns(FILE *stream)
     (void)stream;
     return 0;
 #endif
+}
+
+void *file_map(FILE *file, size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fileno(file), 0);
+
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
+void file_unmap(void *memory, size_t bytes)
+{
+    munmap(memory, bytes);
 }
 
 void stream_make_binary(FILE *file)

@@ -3,6 +3,7 @@
 #ifndef CLATTN_SRC_SYSTEM_H
 #define CLATTN_SRC_SYSTEM_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -61,6 +62,9 @@ int stdout_is_terminal(void);
 int stdout_is_closed_pipe(void);
 /* The width of the stream's terminal. 0: it is not a terminal, or has no width. */
 int stream_columns(FILE *stream);
+/* A whole file of that many bytes as memory to read, of which the system loads what is looked at. NULL: it cannot. */
+void *file_map(FILE *file, size_t bytes);
+void file_unmap(void *memory, size_t bytes);
 /* Turns off the conversion of line ends. */
 void stream_make_binary(FILE *file);
 /* Opens a library by its soname; it is never closed. Finds one of its symbols. NULL on failure. */

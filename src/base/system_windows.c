@@ -295,6 +295,17 @@ int stream_columns(FILE *stream)
     return GetConsoleScreenBufferInfo(handle, &info) ? info.srWindow.Right - info.srWindow.Left + 1 : 0;
 }
 
+void *file_map(FILE *file, size_t bytes)
+{
+    (void)file, (void)bytes;
+    return NULL;
+}
+
+void file_unmap(void *memory, size_t bytes)
+{
+    (void)memory, (void)bytes;
+}
+
 void stream_make_binary(FILE *file)
 {
     _setmode(_fileno(file), _O_BINARY);

@@ -129,14 +129,15 @@ int run_main(struct settings *settings)
     if (settings->ranks != NULL && strcmp(settings->input, "-") == 0)
         return bad("run --split reads a file, which each rank opens, and not standard input");
     path = input_name(settings->input);
-    status = input_read(settings->input, &file);
+    status = (settings->ranks != NULL ? input_map : input_read)(settings->input, &file);
     if (status == EXIT_OK)
         status = metadata_apply(settings, path, &file);
     if (status == EXIT_OK)
         status = operands_bind(&operands, settings, path, &file);
     status = ranks_agree(settings->ranks, status);
     if (status == EXIT_OK) {
-        operands_warn(&operands, path);
+        if (settings->ranks == NULL) /* ranks warn of their parts, which are all that they read */
+            operands_warn(&operands, path, NULL);
         status = run_to(&operands, settings);
     }
     operands_free(&operands);

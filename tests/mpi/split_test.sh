@@ -21,6 +21,32 @@ for split in tokens heads batch; do
     "$program" diff $split.safetensors expected.safetensors >out 2>err || fail "run --split $split: other outputs"
 done
 
+# Gradients: of the weights, which all ranks have, the sum over ranks
+"$program" make-input short_conv -s B=2,T=37,H=4,V=20 --initial-state --option pass=backward -o back.safetensors
+"$program" run short_conv -i back.safetensors -o expected_back.safetensors --option pass=backward -d reference -q
+for split in tokens batch; do
+    split run short_conv -i back.safetensors -o back_$split.safetensors --option pass=backward --split $split ||
+        fail "run --split $split backward"
+    "$program" diff back_$split.safetensors expected_back.safetensors >out 2>err ||
+        fail "run --split $split backward: other outputs"
+done
+
+# What is not finite is counted over all ranks' parts, and what all have once
+python3 - in.safetensors nan.safetensors <<'END'
+import json, struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+start = 8 + struct.unpack_from("<Q", data)[0]
+header = json.loads(data[8:start])
+for name, elements in {"v": (0, 5, 37 * 80 - 1), "w": (3,)}.items():
+    for i in elements:
+        struct.pack_into("<f", data, start + header[name]["data_offsets"][0] + 4 * i, float("nan"))
+open(sys.argv[2], "wb").write(data)
+END
+split run short_conv -i nan.safetensors -o out.safetensors --split tokens || fail "run with numbers that are not finite"
+grep -q "tensor 'v' is not finite at 3 of its 5920 elements" err && grep -q "tensor 'w' is not finite at 1 of" err &&
+    [ "$(grep -c 'is not finite' err)" = 2 ] || fail "a warning of all ranks"
+rm out.safetensors
+
 split verify short_conv -s B=2,T=37,H=4,V=20 -t f32 -m auto --split tokens || fail "verify"
 [ "$(grep -c '^short_conv .* ok$' out)" = 1 ] || fail "verify prints its row once"
 split bench short_conv -s B=2,T=37,H=4,V=20 -n 5 --split tokens --json || fail "bench"

@@ -3,9 +3,14 @@
  *
  * mpirun -n N test_mpi [RULE … | options]: the rules whose packed sequences are cut; none: all rules, in all ways, and
  * options. `lists` is for options of lists. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
 #include "harness.h"
 
+#include "base/system.h"
 #include "clattn_mpi.h"
+#include "cli/io/safetensors.h"
 #include "device/opencl.h"
 #include "mpi/command/slice.h"
 #include "op/options.h"
@@ -13,6 +18,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 enum { TOKENS = 37, HEADS = 4, KEY = 12, VALUE = 20, SEQUENCES = 5 };
 
@@ -629,9 +636,45 @@ static void check_parts(void)
     expect_status(clattn_mpi_local(MPI_COMM_WORLD, -1, 0, &first, &count), CLATTN_INVALID_ARGUMENT, "local");
 }
 
+/* A file of a gigabyte, of which a rank's part is little: the rest does not come into its memory. */
+static void check_mapped_file(void)
+{
+    static const char header[] =
+        "{\"q\":{\"dtype\":\"F32\",\"shape\":[1,1048576,1,256],\"data_offsets\":[0,1073741824]}}";
+    enum { FIRST = 1000000, COUNT = 100, COLUMNS = 256 };
+    const uint64_t length = sizeof header - 1;
+    static float part[COUNT * COLUMNS];
+    struct safetensors file = {NULL};
+    struct rusage before, after;
+    char path[64], error[256] = "";
+    FILE *to;
+
+    snprintf(path, sizeof path, "mapped_%d_%lu.safetensors", rank, process_id());
+    to = file_open(path, "wb");
+    if (!expect(to != NULL && fwrite(&length, 8, 1, to) == 1 && fwrite(header, 1, length, to) == length, path, "open"))
+        return;
+    fseek(to, FIRST * 4L * COLUMNS, SEEK_CUR);
+    fwrite(&(float){7}, sizeof(float), 1, to);
+    fflush(to);
+    expect(ftruncate(fileno(to), (off_t)(8 + length + (1 << 30))) == 0, path, "ftruncate");
+    fclose(to);
+    getrusage(RUSAGE_SELF, &before);
+    if (expect(safetensors_map(path, &file, error, sizeof error) == 0, "safetensors_map", error)) {
+        const struct check_tensor tensor = {.data = (void *)(size_t)file.tensors[0].data,
+                                            .info = {.rank = 4, .dims = {1, 1 << 20, 1, COLUMNS}, .element_size = 4}};
+        slice_copy(&tensor, 1, FIRST, COUNT, (char *)part, 0);
+        getrusage(RUSAGE_SELF, &after);
+        expect(part[0] == 7 && part[1] == 0, "a mapped file", "other numbers");
+        expect(after.ru_maxrss - before.ru_maxrss < 100000, "a mapped file", "more than a part of it was read");
+    }
+    safetensors_free(&file);
+    file_remove(path);
+}
+
 static void run_all(void)
 {
     check_parts();
+    check_mapped_file();
     for (clattn_rule rule = 1; rule < RULE_COUNT; rule++)
         if (is_chosen(rule)) {
             check_tokens(rule);

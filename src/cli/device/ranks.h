@@ -14,6 +14,8 @@ struct ranks {
     int rank;
     /* EXIT_OK, or the code of the lowest rank whose status is another. That rank's line is printed. */
     int (*agree)(const struct ranks *ranks, int status);
+    /* Each of the numbers becomes that of all ranks together. */
+    void (*sum)(const struct ranks *ranks, int64_t *numbers, int count);
     /* As target_open_found, target_run and measure. Rank 0 gets the outputs of all. */
     int (*open)(const struct ranks *ranks, struct target *target);
     void (*close)(const struct ranks *ranks, struct target *target);

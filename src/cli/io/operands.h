@@ -18,8 +18,9 @@ int operands_bind(struct operands *operands, const struct settings *settings, co
                   const struct safetensors *file);
 void operands_free(struct operands *operands);
 
-/* Warns of each input that has elements which are not finite, or log-decays above 0, and counts them. */
-void operands_warn(const struct operands *operands, const char *path);
+/* Warns of each input that has elements which are not finite, or log-decays above 0, and counts them. Collective with
+ * ranks (may be NULL), each of which has a part: elements are those of all. A tensor whose data is NULL has none here. */
+void operands_warn(const struct operands *operands, const char *path, const struct ranks *ranks);
 /* The same for one tensor of any alignment and its elements that are not finite. */
 void tensor_warn(const char *path, const struct safetensor *tensor, clattn_dtype dtype);
 

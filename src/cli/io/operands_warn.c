@@ -1,5 +1,6 @@
 /* Warnings about inputs that make outputs useless: numbers that are not finite, and log-decays above 0, which let the
  * state grow. */
+#include "cli/device/ranks.h"
 #include "cli/io/operands.h"
 #include "reference/number.h"
 
@@ -33,28 +34,42 @@ void tensor_warn(const char *path, const struct safetensor *tensor, clattn_dtype
     warn_not_finite(path, tensor->name, not_finite, (int64_t)count);
 }
 
-static void warn_tensor(const struct check_tensor *tensor, enum numbers numbers, const char *path)
-{
-    int64_t count = check_count(&tensor->info), not_finite = 0, growing = 0;
-    int minus_infinity_allowed = allows_minus_infinity(numbers);
+struct counts {
+    int64_t all, not_finite, growing;
+};
 
-    for (int64_t i = 0; i < count; i++) {
+static struct counts count_tensor(const struct check_tensor *tensor, enum numbers numbers)
+{
+    const int minus_infinity_allowed = allows_minus_infinity(numbers);
+    struct counts counts = {.all = tensor->data != NULL ? check_count(&tensor->info) : 0};
+
+    for (int64_t i = 0; i < counts.all; i++) {
         double x = number_load(tensor->info.dtype, tensor->data, i);
-        not_finite += !isfinite(x) && !(minus_infinity_allowed && x < 0);
-        growing += numbers == NUMBERS_DECAY && isfinite(x) && x > 0;
+        counts.not_finite += !isfinite(x) && !(minus_infinity_allowed && x < 0);
+        counts.growing += numbers == NUMBERS_DECAY && isfinite(x) && x > 0;
     }
-    warn_not_finite(path, tensor->info.name, not_finite, count);
-    if (growing > 0)
-        warn("%s: tensor '%s' is above 0 at %lld of its %lld elements, expected log-decays of 0 or less", path,
-             tensor->info.name, (long long)growing, (long long)count);
+    return counts;
 }
 
-void operands_warn(const struct operands *operands, const char *path)
+static void warn_tensor(const struct check_tensor *tensor, enum numbers numbers, const char *path,
+                        const struct ranks *ranks)
+{
+    struct counts counts = count_tensor(tensor, numbers);
+
+    if (ranks != NULL)
+        ranks->sum(ranks, &counts.all, sizeof counts / sizeof counts.all);
+    warn_not_finite(path, tensor->info.name, counts.not_finite, counts.all);
+    if (counts.growing > 0)
+        warn("%s: tensor '%s' is above 0 at %lld of its %lld elements, expected log-decays of 0 or less", path,
+             tensor->info.name, (long long)counts.growing, (long long)counts.all);
+}
+
+void operands_warn(const struct operands *operands, const char *path, const struct ranks *ranks)
 {
     struct operand_row rows[OPERAND_COUNT];
     int count = rule_operands(&operands->tensors.desc, rows);
 
     for (int i = 0; i < count; i++)
         if (rows[i].numbers != NUMBERS_WRITTEN && !operand_is_index(rows[i].id))
-            warn_tensor(&operands->tensors.tensor[rows[i].id], rows[i].numbers, path);
+            warn_tensor(&operands->tensors.tensor[rows[i].id], rows[i].numbers, path, ranks);
 }

@@ -365,12 +365,25 @@ static int read_header(FILE *file, uint64_t size, uint64_t *data, struct safeten
     return status;
 }
 
-static int read_file(FILE *file, uint64_t size, struct safetensors *out, const struct report *error)
+/* Whether the file is there as memory. */
+static int map_data(FILE *file, uint64_t size, uint64_t data, struct safetensors *out)
+{
+    if (size > SIZE_MAX)
+        return 0;
+    out->memory = file_map(file, (size_t)size);
+    if (out->memory == NULL)
+        return 0;
+    out->mapped = (size_t)size;
+    place(out, (const uint8_t *)out->memory + (size - data));
+    return 1;
+}
+
+static int read_file(FILE *file, uint64_t size, int maps, struct safetensors *out, const struct report *error)
 {
     uint64_t data;
     int status = read_header(file, size, &data, out, error);
 
-    if (status != 0)
+    if (status != 0 || (maps && size != UNKNOWN && map_data(file, size, data, out)))
         return status;
     return read_data(file, (size_t)data, size == UNKNOWN ? 1 << 20 : (size_t)data, out, error);
 }
@@ -397,7 +410,7 @@ static FILE *open_input(const char *path, uint64_t *size, const struct report *e
     return file;
 }
 
-int safetensors_read(const char *path, struct safetensors *out, char *error, size_t error_size)
+static int read_or_map(const char *path, int maps, struct safetensors *out, char *error, size_t error_size)
 {
     const struct report to = {error, error_size};
     uint64_t size;
@@ -410,17 +423,30 @@ int safetensors_read(const char *path, struct safetensors *out, char *error, siz
         return -1;
     status = size < SAFETENSORS_PREFIX
                  ? report(&to, "the file has %llu bytes, expected 8 or more", (unsigned long long)size)
-                 : read_file(file, size, out, &to);
+                 : read_file(file, size, maps, out, &to);
     if (file != stdin)
         fclose(file);
     return status;
+}
+
+int safetensors_read(const char *path, struct safetensors *out, char *error, size_t error_size)
+{
+    return read_or_map(path, 0, out, error, error_size);
+}
+
+int safetensors_map(const char *path, struct safetensors *out, char *error, size_t error_size)
+{
+    return read_or_map(path, 1, out, error, error_size);
 }
 
 void safetensors_free(struct safetensors *tensors)
 {
     cJSON_Delete(tensors->header);
     free(tensors->tensors);
-    free(tensors->memory);
+    if (tensors->mapped > 0)
+        file_unmap(tensors->memory, tensors->mapped);
+    else
+        free(tensors->memory);
     memset(tensors, 0, sizeof *tensors);
 }
 

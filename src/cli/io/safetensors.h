@@ -29,6 +29,7 @@ struct safetensors {
     size_t count;
     struct cJSON *header; /* owns the names */
     void *memory;         /* owns the data if it was read from a file; else NULL */
+    size_t mapped;        /* bytes of the file that memory is; 0: it was allocated */
 };
 
 /* Parses a whole file in memory, which must outlive *out. 0, or -1 or SAFETENSORS_NO_MEMORY with one line in error.
@@ -37,6 +38,8 @@ int safetensors_parse(const uint8_t *bytes, size_t size, struct safetensors *out
 /* Reads a file, a pipe, or standard input for "-". Nothing of the data's size is allocated before the header accounts
  * for every byte. */
 int safetensors_read(const char *path, struct safetensors *out, char *error, size_t error_size);
+/* The same, but of a file's data only what is looked at is read, where the system can. The file must stay as it is. */
+int safetensors_map(const char *path, struct safetensors *out, char *error, size_t error_size);
 void safetensors_free(struct safetensors *tensors);
 
 const struct safetensor *safetensors_find(const struct safetensors *tensors, const char *name);

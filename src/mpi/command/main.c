@@ -37,6 +37,7 @@ static int run(struct split_ranks *ranks, int count, char **words)
     settings.ranks = &ranks->ranks;
     status = options_read(&settings, count - 2, words + 2);
     ranks->split = (clattn_mpi_split)settings.split;
+    ranks->input = settings.input;
     settings.verbose = settings.verbose && ranks->ranks.rank == 0;
     if (settings.quiet)
         messages_quiet();

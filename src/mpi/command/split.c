@@ -1,9 +1,10 @@
-/* What `--split` divides: every rank has the whole problem's tensors on the host and takes its part of them to its
- * device; rank 0 puts the parts of outputs together again. */
+/* What `--split` divides: every rank takes its part of the whole problem's tensors, which are a mapped file or made by
+ * all, to its device; rank 0 puts the parts of outputs together again. */
 #include "mpi/command/split.h"
 
 #include "base/system.h"
 #include "cli/device/measure.h"
+#include "cli/io/operands.h"
 #include "device/context.h"
 #include "mpi/command/slice.h"
 #include "tuner/buffers.h"
@@ -42,6 +43,12 @@ static int agree_on_exit(const struct ranks *ranks, int status)
     if (lowest >= 0)
         MPI_Bcast(&status, 1, MPI_INT, lowest, MPI_COMM_WORLD);
     return status;
+}
+
+static void sum_numbers(const struct ranks *ranks, int64_t *numbers, int count)
+{
+    (void)ranks;
+    MPI_Allreduce(MPI_IN_PLACE, numbers, count, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
 }
 
 /* The status of the lowest rank that failed, and its message in every rank's sink. */
@@ -153,6 +160,19 @@ static clattn_status take_part(struct job *job)
     return slice_take(&job->part, job->whole, &job->slice) == CLATTN_SUCCESS
                ? CLATTN_SUCCESS
                : FAIL(&log, OUT_OF_MEMORY, "no memory for this rank's part of the tensors");
+}
+
+/* Of an input file: of what all ranks have alike, rank 0 counts. */
+static void warn_of_part(const struct job *job, const struct problem *problem)
+{
+    struct operands operands = {.tensors = job->part};
+
+    if (job->ranks->input == NULL)
+        return;
+    for (int i = 0; i < problem->operand_count && job->ranks->ranks.rank != 0; i++)
+        if (slice_dimension(&problem->operands[i], job->ranks->split) < 0)
+            operands.tensors.tensor[problem->operands[i].id].data = NULL;
+    operands_warn(&operands, job->ranks->input, &job->ranks->ranks);
 }
 
 /* For the tensors of job->part */
@@ -325,6 +345,8 @@ static clattn_status run_and_collect(struct job *job, const struct problem *prob
         (room = malloc(largest_output(job->whole) + 1)) == NULL)
         status = FAIL(&log, OUT_OF_MEMORY, "no memory for the outputs of a rank");
     status = agree_on_status(job->target, status);
+    if (status == CLATTN_SUCCESS)
+        warn_of_part(job, problem);
     if (status == CLATTN_SUCCESS)
         status = run_once(job, &job->target->run_seconds);
     if (status == CLATTN_SUCCESS)
@@ -506,8 +528,11 @@ static clattn_status measure_split(const struct ranks *ranks, struct target *tar
 
 void split_init(struct split_ranks *split)
 {
-    *split = (struct split_ranks){
-        .ranks = {
-            .agree = agree_on_exit, .open = open_device, .close = close_device, .run = run, .measure = measure_split}};
+    *split = (struct split_ranks){.ranks = {.agree = agree_on_exit,
+                                            .sum = sum_numbers,
+                                            .open = open_device,
+                                            .close = close_device,
+                                            .run = run,
+                                            .measure = measure_split}};
     MPI_Comm_rank(MPI_COMM_WORLD, &split->ranks.rank);
 }

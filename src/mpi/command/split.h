@@ -9,7 +9,8 @@
 struct split_ranks {
     struct ranks ranks; /* first, so that it can be cast back */
     clattn_mpi_split split;
-    char line[1024]; /* the error that this rank did not print; "": none */
+    const char *input; /* the name of the file that tensors are from; NULL: none */
+    char line[1024];   /* the error that this rank did not print; "": none */
 };
 
 void split_init(struct split_ranks *ranks);
