@@ -71,7 +71,7 @@ clattn_status halves_prepare(struct halves *halves, clattn_mpi_plan *plan, struc
     }
     for (int i = 0; i < TRADED; i++) {
         struct traded *traded = &halves->traded[i];
-        if (clattn_operand_describe(&plan->local, traded_ids[i], &traded->info) != CLATTN_SUCCESS ||
+        if (clattn_operand_describe(&plan->whole, traded_ids[i], &traded->info) != CLATTN_SUCCESS ||
             traded->info.rank == 0)
             continue;
         traded->row = (size_t)row_of(&traded->info) * (size_t)traded->info.element_size;

@@ -6,7 +6,7 @@
 
 #include "mpi/mpi.h"
 
-enum { TRADED = 3, HALVES = 2 };
+enum { TRADED_Q, TRADED_O, TRADED_LSE, TRADED, HALVES = 2 };
 
 /* q, o or lse */
 struct traded {

@@ -42,6 +42,13 @@ clattn_status check_contiguous(const clattn_mpi_plan *plan, const struct part *p
     return CLATTN_SUCCESS;
 }
 
+void list_strides(clattn_operand *operand, const clattn_operand_info *info, int64_t tokens)
+{
+    operand->token_stride = row_of(info);
+    operand->batch_stride = tokens * operand->token_stride;
+    operand->head_stride = info->rank > 3 ? info->dims[3] : 1;
+}
+
 static clattn_status allocate(struct keys *keys, int i)
 {
     const int64_t tokens = keys->part->sequences > 0 ? keys->part->total : 0, batch = keys->plan->whole.batch;
@@ -124,16 +131,10 @@ static clattn_status gather_rows(struct keys *keys, int i, const char *from, siz
 static clattn_status bind(struct keys *keys)
 {
     for (int i = 0; i < GATHERED; i++) {
-        const clattn_operand_info *info = &keys->infos[i];
-        const int64_t row = keys->memory[i] != NULL ? row_of(info) : 0;
-        clattn_operand *operand;
         if (keys->memory[i] == NULL)
             continue;
         TRY(part_put(keys->plan, keys->part, gathered_ids[i], keys->memory[i], keys->bytes[i]));
-        operand = part_operand(keys->part, gathered_ids[i]);
-        operand->batch_stride = keys->part->total * row;
-        operand->token_stride = row;
-        operand->head_stride = info->rank > 3 ? info->dims[3] : 1;
+        list_strides(part_operand(keys->part, gathered_ids[i]), &keys->infos[i], keys->part->total);
     }
     return CLATTN_SUCCESS;
 }

@@ -9,7 +9,7 @@
 
 enum { ROOM_UNIT = 256 };
 
-static size_t round_up(size_t bytes)
+size_t room_of(size_t bytes)
 {
     return (bytes + ROOM_UNIT - 1) / ROOM_UNIT * ROOM_UNIT;
 }
@@ -27,9 +27,12 @@ static size_t workspace_of(const clattn_plan *plan)
 
 size_t plans_workspace(const clattn_mpi_plan *plan)
 {
-    const size_t run = workspace_of(plan->run), summary = workspace_of(plan->summary);
+    const size_t sizes[] = {workspace_of(plan->run), workspace_of(plan->summary), workspace_of(plan->before)};
+    size_t most = 0;
 
-    return round_up(run > summary ? run : summary);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        most = sizes[i] > most ? sizes[i] : most;
+    return room_of(most);
 }
 
 /* Bytes of the rooms for one plan's operands, at its maxima. */
@@ -53,9 +56,9 @@ static size_t rooms_of(const clattn_plan_desc *desc)
     size_t bytes = 0;
 
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
-        bytes += round_up(operand_bytes(desc, ids[i]));
+        bytes += room_of(operand_bytes(desc, ids[i]));
     for (size_t i = 0; i < sizeof gathered / sizeof *gathered && desc->kv_len > 0; i++)
-        bytes += round_up(operand_bytes(desc, gathered[i]));
+        bytes += room_of(operand_bytes(desc, gathered[i]));
     return bytes;
 }
 
@@ -77,7 +80,7 @@ static size_t rooms_of_summary(const clattn_mpi_plan *plan)
 {
     const int is_backward = plan->whole.pass == CLATTN_PASS_BACKWARD;
 
-    return rooms_of(&plan->summary_desc) + (is_backward ? round_up(operand_bytes(&plan->summary_desc, CLATTN_O)) : 0);
+    return rooms_of(&plan->summary_desc) + (is_backward ? room_of(operand_bytes(&plan->summary_desc, CLATTN_O)) : 0);
 }
 
 /* The queries and outputs of the halves that a rank computes for others, and where their sequences begin. */
@@ -87,7 +90,7 @@ static size_t rooms_of_halves(const clattn_mpi_plan *plan)
     size_t bytes = 0;
 
     for (size_t i = 0; i < sizeof ids / sizeof *ids && plan->trades; i++)
-        bytes += 2 * round_up(operand_bytes(&plan->local, ids[i]));
+        bytes += 2 * room_of(operand_bytes(&plan->local, ids[i]));
     return bytes;
 }
 
@@ -96,7 +99,9 @@ clattn_status clattn_mpi_plan_workspace_size(const clattn_mpi_plan *plan, size_t
     if (plan == NULL || bytes == NULL)
         return CLATTN_INVALID_ARGUMENT;
     *bytes = plans_workspace(plan);
-    if (plan->split == CLATTN_MPI_TOKENS)
+    if (plan->exchange == EXCHANGE_RING)
+        *bytes += ring_rooms(plan);
+    else if (plan->split == CLATTN_MPI_TOKENS)
         *bytes += rooms_of(&plan->local) + rooms_of_halves(plan) + (plan->summary != NULL ? rooms_of_summary(plan) : 0);
     return CLATTN_SUCCESS;
 }
@@ -110,7 +115,7 @@ static struct log log_of(clattn_mpi_context *context)
 
 int has_memory(const struct part *part, const clattn_operand *operand)
 {
-    return operand != NULL && (part->device != NULL ? operand->buffer != NULL : operand->host != NULL);
+    return operand != NULL && (operand->host != NULL || (part->device != NULL && operand->buffer != NULL));
 }
 
 /* What comes next waits for the events of the caller, or if a plan was enqueued since, for that. */
@@ -213,7 +218,7 @@ static clattn_status put(clattn_mpi_plan *plan, struct part *part, clattn_operan
         return CLATTN_SUCCESS;
     }
     *operand = (clattn_operand){.id = id, .buffer = device->workspace, .offset = device->room, .size = size};
-    device->room += round_up(size);
+    device->room += room_of(size);
     return is_read ? part_write(plan, part, operand, size, host) : CLATTN_SUCCESS;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "device/opencl.h"
+#include "mpi/join.h"
 
 enum { MOST_OPERANDS = 64, MOST_TEXT = 512 };
 
@@ -30,7 +31,8 @@ enum exchange {
     EXCHANGE_NOTHING,
     EXCHANGE_STATES, /* summaries, folded */
     EXCHANGE_INPUTS, /* the last inputs of short_conv */
-    EXCHANGE_KEYS    /* keys and values of a list */
+    EXCHANGE_KEYS,   /* keys and values of a list, to all */
+    EXCHANGE_RING    /* the same, from rank to rank */
 };
 
 struct clattn_mpi_plan {
@@ -41,6 +43,10 @@ struct clattn_mpi_plan {
     clattn_plan_desc whole, local; /* completed; of all ranks, and of this rank's plan */
     clattn_plan_desc summary_desc; /* of the plan whose states are exchanged */
     clattn_plan *run, *summary;    /* NULL: not needed */
+    /* Of a ring */
+    clattn_plan *before; /* of queries after all the keys */
+    struct join join;
+    cl_command_queue transfers;
 };
 
 /* ---- Agreement ---------------------------------------------------------------------------------------------------- */
@@ -111,6 +117,10 @@ void part_displace(struct part *part);
 /* Runs a plan on the part's operands, or enqueues it behind what was enqueued before. */
 clattn_status part_compute(clattn_plan *plan, struct part *part);
 
+/* Bytes of the workspace that a tensor takes. */
+size_t room_of(size_t bytes);
+/* A list's tensor of that many tokens, of which a call may read fewer. */
+void list_strides(clattn_operand *operand, const clattn_operand_info *info, int64_t tokens);
 /* Elements of a token, or of another row of the first two dimensions. */
 int64_t row_of(const clattn_operand_info *info);
 /* A tensor of a list must be there and contiguous. */
@@ -128,8 +138,14 @@ clattn_status device_end(clattn_mpi_plan *plan, struct device_call *device, clat
 int is_first(const clattn_mpi_plan *plan);
 int is_last(const clattn_mpi_plan *plan);
 
-/* The three ways to compute a part; failures are noted, and the agreement before each exchange is theirs. */
+/* The ways to compute a part; failures are noted, and the agreement before each exchange is theirs. */
 clattn_status run_states(clattn_mpi_plan *plan, struct part *part);
 clattn_status run_keys(clattn_mpi_plan *plan, struct part *part);
+clattn_status run_ring(clattn_mpi_plan *plan, struct part *part);
+
+/* What a ring's plan has beside others. ring_destroy in all cases. */
+clattn_status ring_create(clattn_mpi_plan *plan);
+void ring_destroy(clattn_mpi_plan *plan);
+size_t ring_rooms(const clattn_mpi_plan *plan);
 
 #endif

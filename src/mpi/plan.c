@@ -54,6 +54,12 @@ static enum exchange exchange_of(const clattn_plan_desc *desc)
                                                                                     : EXCHANGE_NOTHING;
 }
 
+/* Parts of such a list, which have no bias by the distance of their keys, are joined by their lse. */
+static int is_ring(const clattn_plan_desc *desc)
+{
+    return desc->rule == CLATTN_SOFTMAX_ATTN && desc->kernel == CLATTN_WEIGHTS_SOFTMAX;
+}
+
 /* ---- What is refused ---------------------------------------------------------------------------------------------- */
 
 /* Rules whose tokens depend on those of other ranks in a way that no exchange here covers. */
@@ -152,8 +158,12 @@ static void describe_tokens(clattn_mpi_plan *plan)
     local->flags &= ~CLATTN_CU_SEQLENS_INT64;
     if (has(local, CLATTN_WITH_ROPE) || local->rule == CLATTN_ROPE)
         local->flags |= CLATTN_WITH_POSITION;
-    if (plan->exchange == EXCHANGE_KEYS) {
-        local->kv_len = plan->whole.seq_len;
+    if (plan->trades && is_ring(local)) {
+        plan->exchange = EXCHANGE_RING;
+        local->flags |= CLATTN_WITH_LSE;
+    }
+    if (is_list(local->rule)) {
+        local->kv_len = plan->exchange == EXCHANGE_RING ? most_tokens(plan, plan->context->ranks) : plan->whole.seq_len;
         local->flags |= has(local, CLATTN_CU_SEQLENS) ? CLATTN_CU_SEQLENS_KV : 0;
     }
     if (plan->exchange == EXCHANGE_STATES || plan->exchange == EXCHANGE_INPUTS)
@@ -238,6 +248,8 @@ static void create_plans(clattn_mpi_plan *plan)
         exchanges_states && context->ranks > 1)
         note_failure(context, clattn_plan_create(&plan->summary, context->local, &plan->summary_desc),
                      "no plan for the states of a stretch");
+    if (plan->exchange == EXCHANGE_RING && context->trouble.status == CLATTN_SUCCESS)
+        ring_create(plan);
 }
 
 static void prepare(clattn_mpi_plan *plan, const clattn_plan_desc *desc)
@@ -288,6 +300,7 @@ void clattn_mpi_plan_destroy(clattn_mpi_plan *plan)
         return;
     clattn_plan_destroy(plan->run);
     clattn_plan_destroy(plan->summary);
+    ring_destroy(plan);
     free(plan);
 }
 

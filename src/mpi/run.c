@@ -215,6 +215,7 @@ static clattn_status run_part(clattn_mpi_plan *plan, struct part *part)
     case EXCHANGE_STATES:
     case EXCHANGE_INPUTS: return run_states(plan, part);
     case EXCHANGE_KEYS: return run_keys(plan, part);
+    case EXCHANGE_RING: return run_ring(plan, part);
     }
     return run_alone(plan, part);
 }
