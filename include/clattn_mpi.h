@@ -105,7 +105,7 @@ CLATTN_API clattn_status clattn_mpi_plan_workspace_size(const clattn_mpi_plan *p
  * rank's tokens and the exchange, and what is then left, the rule itself, is only enqueued. Events on which n_wait waits
  * must not depend on what this thread does later. With cu_seqlens or position in .buffer they are read first. Heads,
  * batch elements and pieces cut by tokens (but short_conv) wait for no device. On the host it allocates memory for the
- * states or keys of all ranks.
+ * states or keys of all ranks, of softmax_attn for the keys of two.
  *
  * The statuses of clattn_mpi_run, and INVALID_WORKSPACE. On failure *event is NULL, and on ranks that had not failed work
  * may still run, and write outputs and workspace. */
