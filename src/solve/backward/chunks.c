@@ -91,12 +91,16 @@ static struct state_tile tile_of(const struct chunk_backward_tiles *t)
                                .lanes_k = 1};
 }
 
-/* The tile of the kernels that take rows back to the operands: one row, all channels. */
+/* The tile of the kernels that take rows back to the operands: one row, all channels. Few lanes have a row, since they
+ * wait for each other at every sum over its channels. */
+enum { ROW_LANES = 32 };
+
 static struct state_tile row_tile(const struct device_facts *facts, const struct problem *problem,
                                   const struct chunk_backward_tiles *t)
 {
-    const int group =
-        t->group == 1 ? 1 : lower(power_of_two_from(problem->desc.key_dim), power_of_two_below(facts->most_group));
+    const int group = t->group == 1 ? 1
+                                    : lower(lower(power_of_two_from(problem->desc.key_dim), ROW_LANES),
+                                            power_of_two_below(facts->most_group));
     const int vec = t->group == 1 ? 16 : 4;
 
     return (struct state_tile){.group = group,
