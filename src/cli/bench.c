@@ -36,22 +36,27 @@ static const struct column columns[] = {
     DEVICE_COLUMNS,
 };
 
+struct bench_row {
+    clattn_plan_desc desc; /* completed */
+    enum bench_pass pass;
+};
+
 struct bench_run {
     const struct settings *settings;
     struct target target;
     struct peak peak;
-    clattn_plan_desc *descs; /* completed; one for each row */
+    struct bench_row *rows;
     size_t count;
     struct stream stream;
 };
 
-static void add_problem(cJSON *row, const struct bench_run *bench, const clattn_plan_desc *desc)
+static void add_problem(cJSON *row, const struct bench_run *bench, const struct bench_row *problem)
 {
+    const clattn_plan_desc *desc = &problem->desc;
     char shape[128];
 
     cJSON_AddStringToObject(row, "rule", rule_get(desc->rule)->name);
-    cJSON_AddStringToObject(
-        row, "pass", desc->pass == CLATTN_PASS_BACKWARD ? "backward" : word_name(pass_words, bench->settings->step));
+    cJSON_AddStringToObject(row, "pass", word_name(pass_words, (int)problem->pass));
     if (bench->target.reference)
         cJSON_AddNullToObject(row, "mode");
     else
@@ -141,9 +146,10 @@ static void add_failure(cJSON *row, struct bench_run *bench, const clattn_plan_d
     library_error(&bench->target.sink, rule_get(desc->rule)->name, status);
 }
 
-static void bench_problem(struct bench_run *bench, const clattn_plan_desc *desc)
+static void bench_problem(struct bench_run *bench, const struct bench_row *problem)
 {
     const struct settings *settings = bench->settings;
+    const clattn_plan_desc *desc = &problem->desc;
     size_t runs = settings->repeat > 0 ? (size_t)settings->repeat : MEASURE_RUNS;
     cJSON *row = cJSON_CreateObject();
     struct measurement result;
@@ -151,11 +157,11 @@ static void bench_problem(struct bench_run *bench, const clattn_plan_desc *desc)
     int ok = 0;
 
     progress_show(bench->stream.done, bench->stream.count, rule_get(desc->rule)->name);
-    add_problem(row, bench, desc);
+    add_problem(row, bench, problem);
     if (settings->ranks != NULL)
         status = settings->ranks->measure(settings->ranks, &bench->target, desc, settings->seed + 1, runs, &result);
     else
-        status = measure(&bench->target, desc, settings->step, settings->seed + 1, runs, &result);
+        status = measure(&bench->target, desc, problem->pass == BENCH_STEP, settings->seed + 1, runs, &result);
     if (status == CLATTN_SUCCESS)
         ok = add_results(row, bench, desc, &result);
     else
@@ -175,9 +181,9 @@ static void make_step(clattn_plan_desc *desc)
 }
 
 /* Completes the desc of one row, which has its rule, type and mode already. */
-static int complete(const struct settings *settings, const struct shape *shape, clattn_plan_desc *full)
+static int complete(const struct settings *settings, const struct shape *shape, struct bench_row *row)
 {
-    clattn_plan_desc desc = settings->desc;
+    clattn_plan_desc desc = settings->desc, *full = &row->desc;
     struct sink sink = {.error = ""};
     clattn_status status;
 
@@ -186,7 +192,8 @@ static int complete(const struct settings *settings, const struct shape *shape, 
     desc.mode = full->mode;
     shape_apply(&desc, shape, &default_shape);
     check_fit(&desc);
-    if (settings->step)
+    desc.pass = row->pass == BENCH_BACKWARD ? CLATTN_PASS_BACKWARD : CLATTN_PASS_FORWARD;
+    if (row->pass == BENCH_STEP)
         make_step(&desc), check_fit(&desc);
     status = clattn_plan_desc_complete(full, &desc, sink_log, &sink);
     if (status != CLATTN_SUCCESS)
@@ -199,20 +206,40 @@ static size_t at_least_one(size_t count)
     return count > 0 ? count : 1;
 }
 
-/* Adds a row for every shape, type and mode of a rule. */
+/* The n-th pass to time: of --pass, else that of --option pass. */
+static enum bench_pass pass_at(const struct settings *settings, size_t n)
+{
+    if (settings->pass_count > 0)
+        return (enum bench_pass)settings->passes[n];
+    return settings->desc.pass == CLATTN_PASS_BACKWARD ? BENCH_BACKWARD : BENCH_FORWARD;
+}
+
+/* Without names, a rule that has no such pass has no row. */
+static int is_left_out(const struct settings *settings, clattn_rule rule, enum bench_pass pass)
+{
+    return settings->rule_count == 0 && pass == BENCH_BACKWARD && !rule_takes(rule_get(rule), OPTION_pass);
+}
+
+/* Adds a row for every shape, type, mode and pass of a rule. */
 static int add_rule(struct bench_run *bench, clattn_rule rule)
 {
     const struct settings *settings = bench->settings;
     const struct modes wanted = modes_wanted(settings, 1);
-    size_t dtypes = at_least_one(settings->dtype_count);
+    const size_t dtypes = at_least_one(settings->dtype_count), passes = at_least_one(settings->pass_count);
     struct modes modes;
     int status = modes_choose(settings, &wanted, rule, &modes);
+    const size_t count = at_least_one(settings->shape_count) * dtypes * modes.count * passes;
 
-    for (size_t i = 0; i < at_least_one(settings->shape_count) * dtypes * modes.count && status == EXIT_OK; i++) {
-        size_t shape = i / modes.count / dtypes, dtype = i / modes.count % dtypes;
-        clattn_plan_desc *desc = &bench->descs[bench->count++];
-        *desc = (clattn_plan_desc){.rule = rule, .dtype = settings->dtypes[dtype], .mode = modes.at[i % modes.count]};
-        status = complete(settings, &settings->shapes[shape], desc);
+    for (size_t i = 0; i < count && status == EXIT_OK; i++) {
+        const size_t mode = i / passes % modes.count, dtype = i / passes / modes.count % dtypes;
+        const size_t shape = i / passes / modes.count / dtypes;
+        struct bench_row *row = &bench->rows[bench->count];
+        row->desc = (clattn_plan_desc){.rule = rule, .dtype = settings->dtypes[dtype], .mode = modes.at[mode]};
+        row->pass = pass_at(settings, i % passes);
+        if (is_left_out(settings, rule, row->pass))
+            continue;
+        bench->count++;
+        status = complete(settings, &settings->shapes[shape], row);
     }
     return status;
 }
@@ -224,10 +251,10 @@ static int make_rows(struct bench_run *bench)
     size_t rules = settings->rule_count > 0 ? settings->rule_count : RULE_COUNT - 1;
     int status = EXIT_OK;
 
-    bench->descs = calloc(rules * at_least_one(settings->shape_count) * at_least_one(settings->dtype_count) *
-                              at_least_one(settings->mode_count),
-                          sizeof *bench->descs);
-    if (bench->descs == NULL)
+    bench->rows = calloc(rules * at_least_one(settings->shape_count) * at_least_one(settings->dtype_count) *
+                             at_least_one(settings->mode_count) * at_least_one(settings->pass_count),
+                         sizeof *bench->rows);
+    if (bench->rows == NULL)
         return failed("no memory for the rows");
     for (size_t i = 0; i < rules && status == EXIT_OK; i++)
         status = add_rule(bench, settings->rule_count > 0 ? settings->rules[i] : (clattn_rule)(i + 1));
@@ -244,7 +271,7 @@ static cJSON *make_problems(const struct bench_run *bench)
 
     for (size_t i = 0; i < bench->stream.count; i++) {
         cJSON *row = cJSON_CreateObject();
-        add_problem(row, bench, &bench->descs[i]);
+        add_problem(row, bench, &bench->rows[i]);
         cJSON_AddItemToArray(rows, row);
     }
     return rows;
@@ -255,7 +282,7 @@ static int bench_all(struct bench_run *bench)
     struct stream *stream = &bench->stream;
 
     for (size_t i = 0; i < stream->count; i++)
-        if (target_fits(&bench->target, &bench->descs[i]) != EXIT_OK)
+        if (target_fits(&bench->target, &bench->rows[i].desc) != EXIT_OK)
             return EXIT_FAILED;
     target_note_cache(&bench->target, bench->settings);
     if (bench->settings->ranks == NULL) { /* of several devices there is no common peak */
@@ -264,7 +291,7 @@ static int bench_all(struct bench_run *bench)
     }
     stream_head(stream, columns, sizeof columns / sizeof *columns, make_problems(bench), &bench->target, &bench->peak);
     for (size_t i = 0; i < stream->count && ranks_agree(bench->settings->ranks, stream->stopped) == EXIT_OK; i++)
-        bench_problem(bench, &bench->descs[i]);
+        bench_problem(bench, &bench->rows[i]);
     return stream_end(stream);
 }
 
@@ -283,7 +310,7 @@ int bench_main(struct settings *settings)
     if (status == EXIT_OK)
         status = bench_all(&bench);
     stream_close(&bench.stream);
-    free(bench.descs);
+    free(bench.rows);
     target_close(&bench.target);
     return status;
 }

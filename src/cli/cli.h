@@ -49,6 +49,9 @@ enum { MAX_SHAPES = 64, MAX_RULES = 64, DTYPE_COUNT = 3, MODE_COUNT = 3 };
 enum split { SPLIT_NONE, SPLIT_TOKENS, SPLIT_HEADS, SPLIT_BATCH };
 struct ranks;
 
+/* What bench times: the outputs of whole sequences, the gradients of their inputs, or one token with its state. */
+enum bench_pass { BENCH_FORWARD, BENCH_BACKWARD, BENCH_STEP, BENCH_PASSES };
+
 struct settings {
     const struct command *command;
     const char *program;     /* the name that the command was called by */
@@ -64,13 +67,13 @@ struct settings {
     struct shape shapes[MAX_SHAPES];
     clattn_dtype dtypes[DTYPE_COUNT];
     clattn_mode modes[MODE_COUNT];
-    size_t rule_count, shape_count, dtype_count, mode_count;
+    size_t rule_count, shape_count, dtype_count, mode_count, pass_count;
     int64_t *cu_seqlens; /* of --varlen: sequences + 1 entries, owned; or NULL */
     int64_t sequences;
     uint64_t seed;
     int64_t repeat;            /* 0: the default */
     int64_t jobs;              /* 0: the default */
-    int step;                  /* --pass step */
+    int passes[BENCH_PASSES];  /* --pass of bench: enum bench_pass */
     int split;                 /* --split: enum split */
     const struct ranks *ranks; /* the processes that divide the problem; NULL: there is only this one */
     int initial_state, verbose, quiet, help;

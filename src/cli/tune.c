@@ -85,6 +85,7 @@ static clattn_status smallest(struct problem *problem, const struct settings *se
                              .heads = 1,
                              .key_dim = 1,
                              .value_dim = 2, /* complex numbers need two columns */
+                             .pass = settings->desc.pass,
                              .flags = settings->desc.flags & CLATTN_UNGATED};
 
     return problem_init(problem, &desc, NULL);
@@ -152,15 +153,15 @@ static int make_desc(struct tuning *tuning, clattn_rule rule, const struct shape
     char group[32];
 
     sizes.seq_len = 1;
-    *desc = (clattn_plan_desc){.rule = rule, .dtype = dtype};
+    *desc = (clattn_plan_desc){.rule = rule, .dtype = dtype, .pass = tuning->settings->desc.pass};
     shape_apply(desc, &sizes, tuning->target.info.gpu ? &gpu_shape : &cpu_shape);
     status = problem_init(&problem, desc, &log);
     if (status != CLATTN_SUCCESS)
         return library_error(&sink, "", status);
     *desc = problem.desc;
-    snprintf(tuning->name, sizeof tuning->name, "%s %s B=%lld H=%lld K=%lld V=%lld", tuning_group(&problem, group),
-             dtype_name(dtype), (long long)desc->batch, (long long)desc->heads, (long long)desc->key_dim,
-             (long long)desc->value_dim);
+    snprintf(tuning->name, sizeof tuning->name, "%s%s %s B=%lld H=%lld K=%lld V=%lld",
+             desc->pass == CLATTN_PASS_BACKWARD ? "backward " : "", tuning_group(&problem, group), dtype_name(dtype),
+             (long long)desc->batch, (long long)desc->heads, (long long)desc->key_dim, (long long)desc->value_dim);
     return EXIT_OK;
 }
 

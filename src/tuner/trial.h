@@ -36,6 +36,7 @@ struct trial {
     const struct space *space;
     uint64_t seed;
     struct check_tensors tensors, expected;             /* the timed problem; trial_open chooses its tokens */
+    int is_expected_known;                              /* its reference has been computed */
     struct check_tensors short_tensors, short_expected; /* its first tokens */
     struct buffers buffers;                             /* without workspace */
     cl_mem workspace;

@@ -29,6 +29,13 @@ rows()
 [ $? -eq 2 ] && [ ! -s out ] && [ "$(cat err)" = "clattn: softmax_attn has no solver of mode recurrent" ] ||
     fail "nothing left of a rule: $(cat out err)"
 
+# ---- Passes are rows of their own --------------------------------------------------------------------------------------------
+
+"$clattn" bench gla --pass forward,backward,step "${small[@]}" --csv >out 2>err || fail "passes: $(cat out err)"
+[ "$(cut -d, -f2 out | tail -n +2 | paste -sd' ')" = "forward backward step" ] || fail "passes: $(cat out)"
+"$clattn" bench softmax_attn --pass forward,backward "${small[@]}" >out 2>err
+[ $? -eq 2 ] && [ ! -s out ] && grep -q 'softmax_attn' err || fail "a rule without a backward pass: $(cat out err)"
+
 # ---- What is wrong with a row is said before any is run -------------------------------------------------------------------
 
 "$clattn" bench gla --shape T=20,H=3,K=16,V=16 --shape T=20,H=3,HQ=2,K=16,V=16 --device "$device" >out 2>err

@@ -178,4 +178,12 @@ echo good >"$work/config/clattn/tuning-report.json"
 grep -q 'recurrent: not tuned: ' "$work/err" || fail "does not say what is not tuned: $(cat "$work/err")"
 grep -q '^clattn: nothing was tuned' "$work/err" || fail "does not say that nothing is tuned: $(cat "$work/err")"
 [ "$(cat "$work/config/clattn/tuning-report.json")" = good ] || fail "an empty report over the last one"
+
+# gradients have entries of their own, which their plans use
+export XDG_CONFIG_HOME="$work/backward"
+"$clattn" tune retention --pass backward --shape H=1,K=16,V=16 --device "$device" --dtype f32 --budget 6s >"$work/out" 2>"$work/err" ||
+    fail "tune --pass backward: $(cat "$work/err")"
+grep -q '"solver":"chunk_backward"' "$XDG_CONFIG_HOME/clattn/tuning.json" || fail "no entry of a backward pass: $(cat "$work/out")"
+"$clattn" bench retention --pass backward --shape B=1,T=100,H=1,K=16,V=16 --device "$device" --json >"$work/bench" || fail "bench --pass backward"
+grep -q "tiles by $XDG_CONFIG_HOME" "$work/bench" || fail "the gradients' plan does not use its entry: $(grep plan "$work/bench")"
 [ $failures -eq 0 ]

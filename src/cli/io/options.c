@@ -185,7 +185,7 @@ static int set_budget(struct settings *settings, const char *text)
 
 static int set_pass(struct settings *settings, const char *text)
 {
-    return word_read("--pass", pass_words, text, &settings->step);
+    return set_list(settings, "--pass", pass_words, text, settings->passes, &settings->pass_count);
 }
 
 static int set_format(struct settings *settings, enum format format)
@@ -272,7 +272,9 @@ const struct option options[] = {
     {"transpose", 0, "nn|nt|tn|tt", COMMAND_GEMM | COMMAND_TUNE, offsetof(struct settings, transpose), NULL,
      "layout of a and b: n normal, t transposed [nn]"},
     {"repeat", 'n', "N", COMMAND_BENCH | COMMAND_GEMM, 0, set_repeat, "timed runs [20]; fewer when they are slow"},
-    {"pass", 'p', "forward|step", COMMAND_BENCH, 0, set_pass, "the whole sequence, or one token with its state"},
+    {"pass", 'p', "forward|backward|step", COMMAND_BENCH, 0, set_pass,
+     "outputs, gradients, or one token with its state; a list [forward]"},
+    {"pass", 'p', "forward|backward", (PROBLEM & ~COMMAND_BENCH) | COMMAND_TUNE, DESC_OPTION, NULL, "--option pass"},
     {"budget", 'b', "60s", COMMAND_TUNE, 0, set_budget, "time for a group of rules, type and shape [60s]"},
     {"show", 0, NULL, COMMAND_TUNE, offsetof(struct settings, show), NULL,
      "print the known parameters of the device, and stop"},

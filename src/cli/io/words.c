@@ -13,7 +13,8 @@ const struct word dtype_words[] = {{"f32", CLATTN_F32}, {"f16", CLATTN_F16}, {"b
 const struct word file_dtype_words[] = {{"F32", CLATTN_F32}, {"F16", CLATTN_F16}, {"BF16", CLATTN_BF16}, {NULL, 0}};
 const struct word mode_words[] = {
     {"auto", CLATTN_MODE_AUTO}, {"recurrent", CLATTN_MODE_RECURRENT}, {"chunk", CLATTN_MODE_CHUNK}, {NULL, 0}};
-const struct word pass_words[] = {{"forward", 0}, {"step", 1}, {NULL, 0}};
+const struct word pass_words[] = {
+    {"forward", BENCH_FORWARD}, {"backward", BENCH_BACKWARD}, {"step", BENCH_STEP}, {NULL, 0}};
 const struct word split_words[] = {{"tokens", SPLIT_TOKENS}, {"heads", SPLIT_HEADS}, {"batch", SPLIT_BATCH}, {NULL, 0}};
 
 int word_equal(const char *a, const char *b)
