@@ -233,6 +233,20 @@ static inline f32 normal(f32 value)
     return f32_of(flushed32(f32_bits(value)));
 }
 
+/* The less and the greater of two numbers, where -0 is less than +0; of a number and a NaN the number. */
+static inline int is_less(f64 a, f64 b)
+{
+    return a < b || (a == b && f64_bits(a) >> 63 > f64_bits(b) >> 63);
+}
+static inline f64 lesser(f64 a, f64 b)
+{
+    return b != b ? a : a != a ? b : is_less(a, b) ? a : b;
+}
+static inline f64 greater(f64 a, f64 b)
+{
+    return b != b ? a : a != a ? b : is_less(b, a) ? a : b;
+}
+
 static inline int is_wide(unsigned type)
 {
     return type == TYPE_u64 || type == TYPE_i64 || type == TYPE_f64;

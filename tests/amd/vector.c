@@ -413,36 +413,38 @@ static inline int is_signalling(f32 value)
 {
     return value != value && !(f32_bits(value) & 0x400000);
 }
-
-/* -0 is less than +0. A signalling NaN makes a quiet one, another NaN gives the other operand. */
-static inline int is_less(f64 a, f64 b)
+static inline int is_signalling64(f64 value)
 {
-    return a < b || (a == b && signbit(a) && !signbit(b));
+    return value != value && !(f64_bits(value) >> 51 & 1);
 }
+
+/* Until GFX11, a signalling NaN makes a quiet one. */
 static inline f32 min_f32(f32 a, f32 b)
 {
-    f32 number = b != b ? a : a != a ? b : is_less((f64)a, (f64)b) ? a : b;
-    return is_signalling(a) ? quieted(a) : is_signalling(b) ? quieted(b) : number;
+    return is_signalling(a) ? quieted(a) : is_signalling(b) ? quieted(b) : (f32)lesser((f64)a, (f64)b);
 }
 static inline f32 max_f32(f32 a, f32 b)
 {
-    f32 number = b != b ? a : a != a ? b : is_less((f64)b, (f64)a) ? a : b;
-    return is_signalling(a) ? quieted(a) : is_signalling(b) ? quieted(b) : number;
-}
-static inline f32 med3_f32(f32 a, f32 b, f32 c)
-{
-    if (a != a || b != b || c != c)
-        return min_f32(min_f32(a, b), c);
-    f32 most = max_f32(max_f32(a, b), c);
-    return most == a ? max_f32(b, c) : most == b ? max_f32(a, c) : max_f32(a, b);
+    return is_signalling(a) ? quieted(a) : is_signalling(b) ? quieted(b) : (f32)greater((f64)a, (f64)b);
 }
 static inline f64 min_f64(f64 a, f64 b)
 {
-    return b != b ? a : a != a ? b : is_less(a, b) ? a : b;
+    return is_signalling64(a) || is_signalling64(b) ? (f64)NAN : lesser(a, b);
 }
 static inline f64 max_f64(f64 a, f64 b)
 {
-    return b != b ? a : a != a ? b : is_less(b, a) ? a : b;
+    return is_signalling64(a) || is_signalling64(b) ? (f64)NAN : greater(a, b);
+}
+static inline f64 med3_num(f64 a, f64 b, f64 c)
+{
+    f64 most = greater(greater(a, b), c);
+    if (a != a || b != b || c != c)
+        return lesser(lesser(a, b), c);
+    return most == a ? greater(b, c) : most == b ? greater(a, c) : greater(a, b);
+}
+static inline f32 med3_f32(f32 a, f32 b, f32 c)
+{
+    return a == a && b == b && c == c ? (f32)med3_num((f64)a, (f64)b, (f64)c) : min_f32(min_f32(a, b), c);
 }
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
@@ -512,6 +514,10 @@ static inline int biased32(f32 value)
 {
     return (int)(f32_bits(value) >> 23 & 255);
 }
+static inline int biased64(f64 value)
+{
+    return (int)(f64_bits(value) >> 52 & 2047);
+}
 static inline int is_denormal(f64 value, f64 least)
 {
     return value != 0 && fabs(value) < least;
@@ -540,7 +546,7 @@ static inline f32 div_scale_f32(f32 what, f32 denominator, f32 numerator, u32 *s
 }
 static inline f64 div_scale_f64(f64 what, f64 denominator, f64 numerator, u32 *scaled)
 {
-    int top = (int)(f64_bits(numerator) >> 52 & 2047), bottom = (int)(f64_bits(denominator) >> 52 & 2047);
+    int top = biased64(numerator), bottom = biased64(denominator);
     int tiny_inverse = is_denormal(1 / denominator, 0x1p-1022),
         tiny_result = is_denormal(numerator / denominator, 0x1p-1022);
     *scaled = 0;
@@ -566,16 +572,16 @@ static inline int unscaled(int numerator, int middle, int scale)
     return numerator > middle ? scale : -scale;
 }
 /* What a quotient is where the operands are not ordinary numbers. */
-static inline f64 div_fixup(f64 quotient, f64 denominator, f64 numerator, f64 nan)
+static inline f64 div_fixup(f64 quotient, f64 denominator, f64 numerator, int underflows)
 {
     f64 sign = copysign(1, numerator) * copysign(1, denominator);
     if (numerator != numerator || denominator != denominator)
         return numerator != numerator ? numerator : denominator;
     if ((denominator == 0 && numerator == 0) || (isinf(denominator) && isinf(numerator)))
-        return nan;
+        return -(f64)NAN;
     if (denominator == 0 || isinf(numerator))
         return sign * (f64)INFINITY;
-    if (isinf(denominator) || numerator == 0)
+    if (isinf(denominator) || numerator == 0 || underflows)
         return sign * 0.0;
     return quotient - quotient != 0 ? sign * (f64)INFINITY : copysign(quotient, sign); /* it overflowed on the way */
 }
