@@ -5,6 +5,7 @@
 # A job is a line "TARGET TYPE ENGINE RULE SHAPE"; ENGINE is a matrix engine, none or auto, SHAPE is what `clattn verify
 # --shape` takes, or all for its own cases. FOLDER/results.tsv has a line a job: target, type, engine, rule, shape,
 # cases, failed, worst error, seconds, and ok, failed or late. FOLDER/TARGET.TYPE.… has all that a failed one printed.
+# The waves of a group run in forward order, then in reverse order, by which a missing barrier shows.
 # Jobs that cannot begin before SECONDS are over are left out.
 self=$0
 small=B=1,T=70,H=2,K=32,V=32
@@ -32,8 +33,8 @@ list() {
             done
         done
     done
-    for type in bf16 f32; do
-        for target in gfx1100 gfx942; do
+    for type in bf16 f32 f16; do
+        for target in gfx1100 gfx942 gfx1201 gfx90a gfx1030; do
             for rule in $rules; do
                 echo "$target $type auto $rule all"
             done
@@ -49,7 +50,10 @@ one() { # CLATTN FOLDER END TARGET TYPE ENGINE RULE SHAPE
     [ "$8" != all ] || shape=
     export CLATTN_AMD_TARGET=$4
     [ "$6" = auto ] || export CLATTN_ENGINE=$6
-    timeout $left "$clattn" verify "$7" $shape --dtype "$5" --jobs 1 --csv >"$output.csv" 2>"$output.log"
+    verify() {
+        timeout $left "$clattn" verify "$1" $shape --dtype "$2" --jobs 1 --csv >"$output.csv" 2>>"$output.log"
+    }
+    verify "$7" "$5" && CLATTN_AMD_REVERSE=1 verify "$7" "$5"
     status=$?
     result=ok
     if [ $status -eq 124 ]; then
