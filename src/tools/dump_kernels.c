@@ -92,7 +92,7 @@ static void dump_rule(clattn_context *context, clattn_rule rule, clattn_mode mod
 /* One rule of each kind, at other sizes and types that change the code. */
 static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mode)
 {
-    static const int dims[][2] = {{60, 100}, {256, 256}};
+    static const int dims[][2] = {{60, 100}, {256, 256}, {16, 16}, {32, 32}, {64, 64}};
     const clattn_plan_desc base = {
         .rule = rule, .batch = 1, .seq_len = 4096, .heads = HEADS, .key_dim = 128, .value_dim = 128, .mode = mode};
     clattn_plan_desc desc;

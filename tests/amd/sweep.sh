@@ -63,7 +63,7 @@ one() { # CLATTN FOLDER END TARGET TYPE ENGINE RULE SHAPE
     fi
     tail -n 1 "$output.csv" | awk -F, -v OFS='\t' -v job="$4 $5 $6 $7 $8" -v result=$result -v begin="$begin" \
         -v end="$(date +%s.%N)" 'BEGIN { gsub(" ", OFS, job) }
-        { cases = $3; failed = $4; worst = $5 } END { print job, cases + 0, failed + 0, worst, end - begin, result }' \
+        { cases = $3; failed = $4; worst = $3 + 0 ? $5 : "-" } END { print job, cases + 0, failed + 0, worst, end - begin, result }' \
         >>"$folder/results.tsv"
     if [ $result = ok ]; then
         rm "$output.csv" "$output.log"
