@@ -45,10 +45,11 @@ clattn_status gradients_begin(struct states *s)
 {
     const size_t floats = floats_of(s), count = (size_t)s->plan->context->ranks + 2;
 
-    s->back = calloc(floats * count + 1, sizeof *s->back);
+    s->back = pool_take(s->plan, floats * count * sizeof *s->back);
     if (s->back == NULL)
         return note_failure(s->plan->context, CLATTN_OUT_OF_MEMORY, "no memory for the gradients of %d ranks",
                             s->plan->context->ranks);
+    memset(s->back, 0, 2 * floats * sizeof *s->back);
     s->gradient = s->back + floats;
     s->back_all = s->gradient + floats;
     return is_last(s->plan) && (s->plan->whole.flags & CLATTN_FINAL_STATE) ? read_final(s) : CLATTN_SUCCESS;

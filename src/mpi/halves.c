@@ -1,7 +1,5 @@
 #include "mpi/halves.h"
 
-#include <stdlib.h>
-
 static const clattn_operand_id traded_ids[TRADED] = {CLATTN_Q, CLATTN_O, CLATTN_LSE};
 
 /* ---- Before the exchange ------------------------------------------------------------------------------------------ */
@@ -26,7 +24,7 @@ static clattn_status view_output(struct halves *halves, struct traded *traded, c
         traded->own = (char *)operand->host + operand->offset;
         return CLATTN_SUCCESS;
     }
-    traded->own = traded->copy = malloc(bytes + 1);
+    traded->own = traded->copy = pool_take(halves->plan, bytes);
     return traded->own != NULL
                ? CLATTN_SUCCESS
                : note_failure(context, CLATTN_OUT_OF_MEMORY, "no memory for %zu bytes of %s", bytes, traded->info.name);
@@ -50,7 +48,7 @@ static clattn_status allocate(struct halves *halves, struct traded *traded)
 {
     for (int h = 0; h < HALVES; h++) {
         const size_t bytes = (size_t)(halves->batch * halves->half[h].count) * traded->row;
-        traded->of[h] = malloc(bytes + 1);
+        traded->of[h] = pool_take(halves->plan, bytes);
         if (traded->of[h] == NULL)
             return note_failure(halves->plan->context, CLATTN_OUT_OF_MEMORY, "no memory for %zu bytes of %s", bytes,
                                 traded->info.name);
@@ -240,9 +238,9 @@ clattn_status halves_run(struct halves *halves)
 void halves_free(struct halves *halves)
 {
     for (int i = 0; i < TRADED; i++) {
-        free(halves->traded[i].copy);
+        pool_give(halves->plan, halves->traded[i].copy);
         for (int h = 0; h < HALVES; h++)
-            free(halves->traded[i].of[h]);
+            pool_give(halves->plan, halves->traded[i].of[h]);
     }
     for (int h = 0; h < HALVES; h++)
         part_displace(&halves->half[h].part);

@@ -55,7 +55,7 @@ static clattn_status allocate(struct keys *keys, int i)
     const size_t bytes = (size_t)(batch * tokens * row_of(&keys->infos[i])) * (size_t)keys->infos[i].element_size;
 
     keys->bytes[i] = bytes;
-    keys->memory[i] = malloc(bytes + 1);
+    keys->memory[i] = pool_take(keys->plan, bytes);
     return keys->memory[i] != NULL
                ? CLATTN_SUCCESS
                : note_failure(keys->plan->context, CLATTN_OUT_OF_MEMORY, "no memory for %s of all ranks, %zu bytes",
@@ -202,8 +202,8 @@ clattn_status run_keys(clattn_mpi_plan *plan, struct part *part)
     if (status == CLATTN_SUCCESS)
         status = gather_and_run(&keys);
     for (int i = 0; i < GATHERED; i++) {
-        free(keys.memory[i]);
-        free(keys.copies[i]);
+        pool_give(plan, keys.memory[i]);
+        pool_give(plan, keys.copies[i]);
     }
     free(keys.counts);
     halves_free(&keys.halves);

@@ -179,12 +179,12 @@ const void *part_view(clattn_mpi_plan *plan, struct part *part, const clattn_ope
     *owned = NULL;
     if (operand->host != NULL && (operand->size == 0 || operand->size >= bytes))
         return (const char *)operand->host + operand->offset;
-    *owned = malloc(bytes + 1);
+    *owned = pool_take(plan, bytes);
     if (*owned == NULL)
         note_failure(plan->context, CLATTN_OUT_OF_MEMORY, "no memory for %zu bytes of an operand", bytes);
     else if (part_read(plan, part, operand, bytes, *owned) == CLATTN_SUCCESS)
         return *owned;
-    free(*owned);
+    pool_give(plan, *owned);
     *owned = NULL;
     return NULL;
 }

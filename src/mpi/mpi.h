@@ -35,6 +35,13 @@ enum exchange {
     EXCHANGE_RING    /* the same, from rank to rank */
 };
 
+enum { POOL_BLOCKS = 32 };
+struct pool_block {
+    void *memory;
+    size_t bytes;
+    int taken;
+};
+
 struct clattn_mpi_plan {
     clattn_mpi_context *context;
     clattn_mpi_split split;
@@ -47,6 +54,7 @@ struct clattn_mpi_plan {
     clattn_plan *before; /* of queries after all the keys */
     struct join join;
     cl_command_queue transfers;
+    struct pool_block pool[POOL_BLOCKS];
 };
 
 /* ---- Agreement ---------------------------------------------------------------------------------------------------- */
@@ -60,6 +68,13 @@ clattn_status note_mpi(clattn_mpi_context *context, int code, const char *call);
 clattn_status agree(clattn_mpi_context *context);
 /* The log function of a rank's own context, whose user is the clattn_mpi_context: keeps errors for the agreement. */
 void rank_log(void *user, clattn_log_level level, const char *message);
+
+/* ---- Memory (pool.c) ---------------------------------------------------------------------------------------------- */
+
+/* As malloc and free, for memory that the plan's next call needs again. */
+void *pool_take(clattn_mpi_plan *plan, size_t bytes);
+void pool_give(clattn_mpi_plan *plan, void *memory);
+void pool_free(clattn_mpi_plan *plan); /* at the end of the plan */
 
 /* ---- Parts -------------------------------------------------------------------------------------------------------- */
 
@@ -108,7 +123,7 @@ clattn_status part_read(clattn_mpi_plan *plan, struct part *part, const clattn_o
 /* The way back, into a buffer. */
 clattn_status part_write(clattn_mpi_plan *plan, struct part *part, const clattn_operand *operand, size_t bytes,
                          const void *from);
-/* The same bytes where they lie on the host, or in a copy, which *owned has. NULL: failed. */
+/* The same bytes where they lie on the host, or in a copy, which *owned has, for pool_give. NULL: failed. */
 const void *part_view(clattn_mpi_plan *plan, struct part *part, const clattn_operand *operand, size_t bytes,
                       void **owned);
 /* Makes it a part of these tokens: where sequences begin in them, and their positions. */

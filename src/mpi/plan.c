@@ -301,6 +301,7 @@ void clattn_mpi_plan_destroy(clattn_mpi_plan *plan)
     clattn_plan_destroy(plan->run);
     clattn_plan_destroy(plan->summary);
     ring_destroy(plan);
+    pool_free(plan);
     free(plan);
 }
 

@@ -152,7 +152,7 @@ static clattn_status prepare_carried(struct ring *ring, int i)
         most = count > most ? count : most;
     }
     for (int s = 0; s < SLOTS; s++)
-        if ((carried->coming[s] = malloc(batch * (size_t)most * carried->row + 1)) == NULL)
+        if ((carried->coming[s] = pool_take(ring->plan, batch * (size_t)most * carried->row)) == NULL)
             return no_memory(ring, carried);
     return CLATTN_SUCCESS;
 }
@@ -497,9 +497,9 @@ static void end(struct ring *ring)
         cl->ReleaseEvent(ring->begin);
     for (int i = 0; i < CARRIED; i++) {
         struct carried *carried = &ring->carried[i];
-        free(carried->copy);
+        pool_give(ring->plan, carried->copy);
         for (int s = 0; s < SLOTS; s++)
-            free(carried->coming[s]);
+            pool_give(ring->plan, carried->coming[s]);
         if (carried->rows != MPI_DATATYPE_NULL)
             MPI_Type_free(&carried->rows);
     }

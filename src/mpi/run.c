@@ -73,7 +73,7 @@ static clattn_status read_starts(clattn_mpi_plan *plan, struct part *part)
         return plan->context->trouble.status;
     for (int64_t n = 0; n <= part->sequences; n++)
         part->starts[n] = start_at(plan, at, n);
-    free(copy);
+    pool_give(plan, copy);
     return check_starts(plan, part);
 }
 

@@ -81,7 +81,7 @@ static clattn_status add_output(struct states *s, struct part *summary)
         summary->operands[summary->operand_count++] = *o;
         return CLATTN_SUCCESS;
     }
-    s->output = malloc(bytes);
+    s->output = pool_take(s->plan, bytes);
     if (s->output == NULL)
         return note_failure(s->plan->context, CLATTN_OUT_OF_MEMORY, "no memory for %zu bytes of o", bytes);
     return part_put_output(s->plan, summary, CLATTN_O, s->output, bytes);
@@ -128,7 +128,7 @@ clattn_status pack_field(struct states *s, const clattn_operand *operand, const 
     for (int64_t n = 0; n < sequences; n++)
         for (int64_t h = 0; h < heads; h++)
             memcpy(to + (n * heads + h) * inner, from + n * sequence + h * head, (size_t)inner * sizeof *to);
-    free(copy);
+    pool_give(s->plan, copy);
     return CLATTN_SUCCESS;
 }
 
@@ -230,12 +230,22 @@ static void shift_inputs(const struct states *s, int rank)
     }
 }
 
-static clattn_status fold_rank(struct states *s, int rank)
+/* Into no state at all, a stretch's own is the whole. */
+static void take_first(struct states *s, int rank)
+{
+    memcpy(s->state, s->all + (size_t)rank * s->layout.total, s->layout.at[TRANSITION] * sizeof *s->state);
+}
+
+static clattn_status fold_rank(struct states *s, int rank, int is_first_of_all)
 {
     clattn_mpi_context *context = s->plan->context;
     const clattn_state_parts state = parts_of(s, s->state),
                              added = parts_of(s, s->all + (size_t)rank * s->layout.total);
 
+    if (is_first_of_all && !(s->plan->whole.flags & CLATTN_INITIAL_STATE)) {
+        take_first(s, rank);
+        return CLATTN_SUCCESS;
+    }
     if (s->plan->exchange == EXCHANGE_INPUTS) {
         shift_inputs(s, rank);
         return CLATTN_SUCCESS;
@@ -256,7 +266,7 @@ static clattn_status fold(struct states *s)
         if (rank == context->rank && !noncausal)
             break;
         if (rank != context->rank)
-            TRY(fold_rank(s, rank));
+            TRY(fold_rank(s, rank, i == 0));
     }
     return CLATTN_SUCCESS;
 }
@@ -289,14 +299,22 @@ static clattn_status allocate(struct states *s)
     if (total > INT_MAX)
         return note_failure(s->plan->context, CLATTN_UNSUPPORTED, "states of %zu floats a rank, expected up to %d",
                             total, INT_MAX);
-    s->own = malloc((total * count + 1) * sizeof *s->own);
+    s->own = pool_take(s->plan, total * count * sizeof *s->own);
     if (s->own == NULL)
         return note_failure(s->plan->context, CLATTN_OUT_OF_MEMORY, "no memory for the states of %d ranks, %zu bytes",
                             context->ranks, total * count * sizeof *s->own);
+    memset(s->own, 0, total * sizeof *s->own);
     s->state = s->own + total;
     s->unused = s->state + total;
     s->all = s->unused + total;
     return CLATTN_SUCCESS;
+}
+
+/* In the forward pass nobody begins after the last rank's tokens. */
+static int is_summary_read(const struct states *s)
+{
+    return !is_last(s->plan) || s->plan->whole.pass == CLATTN_PASS_BACKWARD ||
+           (s->plan->whole.flags & CLATTN_NONCAUSAL) != 0;
 }
 
 /* Until the exchange: what may fail on one rank alone. */
@@ -309,7 +327,7 @@ static void prepare(struct states *s)
         return;
     if (s->plan->whole.pass == CLATTN_PASS_BACKWARD && gradients_begin(s) != CLATTN_SUCCESS)
         return;
-    if (s->plan->context->ranks > 1)
+    if (s->plan->context->ranks > 1 && is_summary_read(s))
         summarize(s);
 }
 
@@ -338,8 +356,8 @@ clattn_status run_states(clattn_mpi_plan *plan, struct part *part)
     status = agree(plan->context);
     if (status == CLATTN_SUCCESS)
         status = exchange_and_run(&s);
-    free(s.own);
-    free(s.back);
-    free(s.output);
+    pool_give(plan, s.own);
+    pool_give(plan, s.back);
+    pool_give(plan, s.output);
     return status;
 }

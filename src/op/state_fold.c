@@ -60,6 +60,19 @@ static void turn_pairs(const struct fold *fold, float *S, const float *M, const 
                       in_rows ? fold->V : 1);
 }
 
+static void add_row(float *restrict sum, const float *restrict row, float factor, int64_t columns)
+{
+    for (int64_t c = 0; c < columns; c++)
+        sum[c] += factor * row[c];
+}
+
+/* A state whose columns lie apart: its transpose's rows are columns. */
+static void add_column(const struct fold *fold, float *sum, const float *S, float factor)
+{
+    for (int64_t c = 0; c < fold->V; c++)
+        sum[c * fold->column] += factor * S[c * fold->column];
+}
+
 /* M S, or M^T S, into a copy */
 static void multiply(struct fold *fold, float *S, const float *M, const float *N)
 {
@@ -75,8 +88,10 @@ static void multiply(struct fold *fold, float *S, const float *M, const float *N
     for (int64_t n = 0; n < K; n++)
         for (int64_t k = 0; k < K; k++) {
             const float factor = back ? M[k * K + n] : M[n * K + k];
-            for (int64_t c = 0; c < V; c++)
-                sum[n * fold->row + c * fold->column] += factor * S[k * fold->row + c * fold->column];
+            if (fold->column == 1)
+                add_row(sum + n * fold->row, S + k * fold->row, factor, V);
+            else
+                add_column(fold, sum + n * fold->row, S + k * fold->row, factor);
         }
     memcpy(S, sum, (size_t)size * sizeof *sum);
     free(sum);
