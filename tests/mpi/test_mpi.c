@@ -636,6 +636,31 @@ static void check_parts(void)
     expect_status(clattn_mpi_local(MPI_COMM_WORLD, -1, 0, &first, &count), CLATTN_INVALID_ARGUMENT, "local");
 }
 
+/* What one rank has measured, all have; a text that is none is an error of all. */
+static void check_tuning(void)
+{
+    static const char empty[] = "{\"format\": \"clattn tuning\", \"version\": 2, \"entries\": []}";
+    const int root = ranks - 1;
+
+    expect_status(clattn_mpi_tuning_broadcast(context, rank == root ? empty : NULL, root), CLATTN_SUCCESS, "tuning");
+    expect_status(clattn_mpi_tuning_broadcast(context, NULL, root), CLATTN_INVALID_ARGUMENT, "no tuning");
+    last_error[0] = '\0';
+    expect_status(clattn_mpi_tuning_broadcast(context, rank == root ? "{" : NULL, root), CLATTN_INVALID_ARGUMENT,
+                  "a wrong tuning");
+    expect(strstr(last_error, "rank ") != NULL, "a wrong tuning", last_error);
+    expect_status(clattn_mpi_tuning_broadcast(context, NULL, ranks), CLATTN_INVALID_ARGUMENT, "no such rank");
+}
+
+/* Without a device in the desc, each rank has one of its machine. */
+static void check_devices(void)
+{
+    clattn_mpi_context *own = NULL;
+
+    if (expect_status(clattn_mpi_context_create(&own, MPI_COMM_WORLD, NULL), CLATTN_SUCCESS, "a rank's device"))
+        expect(clattn_mpi_context_get(own) != NULL, "a rank's device", "no context");
+    clattn_mpi_context_destroy(own);
+}
+
 /* A file of a gigabyte, of which a rank's part is little: the rest does not come into its memory. */
 static void check_mapped_file(void)
 {
@@ -674,6 +699,8 @@ static void check_mapped_file(void)
 static void run_all(void)
 {
     check_parts();
+    check_tuning();
+    check_devices();
     check_mapped_file();
     for (clattn_rule rule = 1; rule < RULE_COUNT; rule++)
         if (is_chosen(rule)) {
