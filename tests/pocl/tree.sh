@@ -1,11 +1,12 @@
 #!/bin/sh
-# tree.sh FOLDER LIBPOCL SHARE [LLVM-EXTRACT]: PoCL as a driver of FOLDER/vendors, with those functions of OpenCL C that
+# tree.sh FOLDER LIBPOCL SHARE [LLVM-EXTRACT [C++]]: PoCL as a driver of FOLDER/vendors, with those functions of OpenCL C that
 # kernels call. For each program PoCL parses the declarations of all functions, in 0.08 s, and for each context it reads
 # their bodies, in 0.5 s: more than most kernels of the tests take. The library and the compiler are the installed ones, and
 # what is declared is declared as there. A function that is not named here is an error of the compiler or of PoCL's linker,
-# which names it.
+# which names it. With a compiler of C++ the driver is uniformity.cpp in front of the library, whose layout it must know.
 set -eu
-folder=$1 libpocl=$2 share=$3 extract=${4:-}
+folder=$1 libpocl=$2 share=$3 extract=${4:-} cxx=${5:-}
+known=719857939a42a2521147ea3a035d56caae41ad1e2630e7036b6ea70bf253b60c # PoCL 3.1-3+deb12u1 for amd64
 
 functions="abs barrier clamp clz cos cospi exp exp2 expm1 fabs floor fma fmax fmin get_global_id get_global_offset
 get_global_size get_group_id get_local_id get_local_size get_num_groups get_work_dim isinf isnan log log1p log2 mad max
@@ -44,9 +45,20 @@ for level in avx2 avx512; do # what CPUs of the last ten years have; others keep
     fi
 done
 
-for driver in /etc/OpenCL/vendors/*.icd; do
-    case $(cat "$driver") in
-    *libpocl*) echo "$library/$(basename "$libpocl")" >"$folder/vendors/pocl.icd" ;;
-    *) ln -s "$driver" "$folder/vendors" ;;
+driver=$library/$(basename "$libpocl")
+llvm=$(dirname "$libpocl")/libLLVM-15.so.1
+if [ -n "$cxx" ] && [ -e "$llvm" ] && echo "$known  $libpocl" | sha256sum -c --status; then
+    ln -s "$(basename "$libpocl")" "$library/libpocl.so.2"
+    "$cxx" -O2 -shared -fPIC -o "$library/libuniformity.so" "$(dirname "$0")/uniformity.cpp" \
+        -Wl,--no-as-needed "$library/libpocl.so.2" "$llvm" -Wl,-rpath,"$library"
+    driver=$library/libuniformity.so
+else
+    echo "tree.sh: no compiler of C++, or another build of PoCL: large kernels compile slowly" >&2
+fi
+
+for icd in /etc/OpenCL/vendors/*.icd; do
+    case $(cat "$icd") in
+    *libpocl*) echo "$driver" >"$folder/vendors/pocl.icd" ;;
+    *) ln -s "$icd" "$folder/vendors" ;;
     esac
 done
