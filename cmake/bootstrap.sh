@@ -16,7 +16,7 @@
 #                  shells; in build-tools Intel's OpenCL for CPUs, 800 MB under Intel's licence (Debian, Ubuntu)
 set -eu
 
-deps=1 build=1 tools=0
+deps=1 build=1 tools=0 begun=0
 for option; do
     case $option in
     --deps-only) build=0 ;;
@@ -100,6 +100,19 @@ intel_opencl() {
         echo "bootstrap.sh: no OpenCL of Intel's for CPUs here; the tests that use it are skipped" >&2
 }
 
+# Ninja in a new folder, where it is installed
+choose_generator() {
+    if [ ! -e build/CMakeCache.txt ] && command -v ninja >/dev/null; then
+        export CMAKE_GENERATOR=Ninja
+    fi
+}
+
+# build_command [CMAKE-OPTION…]: configured without what the test tools bring, or with it
+build_command() {
+    cmake --preset release "$@"
+    cmake --build --preset release --target clattn_cli --parallel
+}
+
 # Build tools; OpenCL headers, loader and a CPU device (PoCL); xxHash for the cache, cJSON for the command, cmocka for the tests.
 install_packages() {
     if command -v apt-get >/dev/null; then
@@ -110,6 +123,11 @@ install_packages() {
         if [ "$tools" = 1 ]; then
             apt install --no-install-recommends python3-venv python3-pip
             { zig_compiler && intel_opencl; } & # downloads, while apt unpacks
+            if [ "$build" = 1 ]; then # so is the command built; what fails is tried again below, and says so there
+                choose_generator
+                begun=1
+                build_command -DCLATTN_BUILD_TESTS=OFF -DCLATTN_BUILD_MPI=OFF >/dev/null 2>&1 &
+            fi
             # a machine that loses power here is set up anew
             # shellcheck disable=SC2046 # words
             apt -o Dpkg::Options::=--force-unsafe-io install --no-install-recommends $(apt_known g++ git clang libclang-rt-dev clang-format-14 \
@@ -139,12 +157,12 @@ fi
 if [ "$build" = 0 ]; then
     exit
 fi
-
-if [ ! -e build/CMakeCache.txt ] && command -v ninja >/dev/null; then
-    export CMAKE_GENERATOR=Ninja
+choose_generator
+if [ "$begun" = 1 ]; then
+    build_command -DCLATTN_BUILD_TESTS=ON -DCLATTN_BUILD_MPI=ON
+else
+    build_command
 fi
-cmake --preset release
-cmake --build --preset release --target clattn_cli --parallel
 
 show() {
     echo "+ clattn $*"
