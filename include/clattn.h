@@ -270,7 +270,7 @@ typedef enum clattn_weighting {
     CLATTN_WEIGHTING_NONE = 2    /* there is no w */
 } clattn_weighting;
 
-/* rms_norm with CLATTN_WITH_Z: where z is applied. */
+/* rms_norm, or CLATTN_NORM_OUTPUT, with CLATTN_WITH_Z: where z is applied. A rule's v is here what it would write to o. */
 typedef enum clattn_gating {
     CLATTN_GATING_AFTER = 0,  /* o o silu(z), the last operation */
     CLATTN_GATING_BEFORE = 1, /* v o silu(z) is the input of the norm: Mamba-2's norm_before_gate = False */
@@ -387,7 +387,8 @@ typedef enum clattn_beta_map {
 #define CLATTN_SOFTPLUS CLATTN_FLAG(20)     /* mamba: dt is replaced by log(1 + e^dt), after adding dt_bias */
 #define CLATTN_WITH_DT_BIAS CLATTN_FLAG(21) /* mamba: dt_bias is added to dt; with a gate_map: to the gate */
 #define CLATTN_WITH_D CLATTN_FLAG(22)       /* mamba: o += d o v; rms_norm: the input of the norm is v + d o u */
-#define CLATTN_WITH_Z CLATTN_FLAG(23)       /* mamba: o = o o silu(z), the last operation; rms_norm: see gating */
+/* mamba: o = o o silu(z), the last operation; rms_norm, and rules with CLATTN_NORM_OUTPUT: see gating */
+#define CLATTN_WITH_Z CLATTN_FLAG(23)
 /* mamba: channels 2n and 2n+1 of q, k, a and the state are the real and imaginary part of a complex channel. key_dim is
  * even, and o = 2 Re(S^T q). */
 #define CLATTN_COMPLEX CLATTN_FLAG(24)
@@ -430,6 +431,10 @@ typedef enum clattn_beta_map {
 #define CLATTN_WITH_ETA CLATTN_FLAG(45)
 #define CLATTN_WITH_ALPHA CLATTN_FLAG(46) /* titans, titans_mlp: the operand alpha is read; without it, it is 0 */
 #define CLATTN_WITH_GAMMA CLATTN_FLAG(47) /* titans, titans_mlp: the operand gamma is read; without it, it is 1 */
+/* Rules of a state, those that `clattn rules` lists it for: each head's row of o is normalised, as by rms_norm with the
+ * operand norm as w, eps, and with CLATTN_WITH_Z gating by z. A decoding step on a GPU then is one kernel if a group can
+ * keep a head's state. Not of the backward pass, where rms_norm has gradients of its own. */
+#define CLATTN_NORM_OUTPUT CLATTN_FLAG(48)
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
 
@@ -485,7 +490,7 @@ typedef enum clattn_beta_map {
     X(DT, dt, 30, "[B,T,H,V]: step size of mamba")                                                                     \
     X(DT_BIAS, dt_bias, 31, "[H,V]: added to dt, or to v of gates; with gate_map [H] or [H,K], to the gate")           \
     X(D, d, 32, "[H,V]: factor of v in mamba's output, and of u in the input of rms_norm")                             \
-    X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")                                                                   \
+    X(Z, z, 33, "[B,T,H,V]: gate of mamba's output, and of a norm")                                                    \
     X(STATE_INDICES, state_indices, 34,                                                                                \
       "[N]: i32, each sequence's state in the pool; below 0 or beyond it: starts from zero and is not kept")           \
     X(STATES, states, 35,                                                                                              \
@@ -532,7 +537,8 @@ typedef enum clattn_beta_map {
     X(RIDGE, ridge, 70, "[H,K]: f32, above 0: what mesa_net adds to the diagonal of its gram matrix")                  \
     X(GRAM_IN, initial_gram, 71, "[N,H,K,K]: f32, R of mesa_net: symmetric, without negative eigenvalues")             \
     X(GRAM_OUT, final_gram, 72, "like initial_gram; may be the same memory")                                           \
-    X(GRAMS, grams, 73, "[N,W,H,K*K]: the gram matrices that belong to states")
+    X(GRAMS, grams, 73, "[N,W,H,K*K]: the gram matrices that belong to states")                                        \
+    X(NORM, norm, 74, "[V]: f32, weights of the norm of o with CLATTN_NORM_OUTPUT")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,

@@ -10,6 +10,12 @@
 
 #define COLUMNS (BV / VEC) /* vectors of columns */
 
+/* Whether o has that row of the chunk: the last of its token */
+WORD int row_is_read(chunk_t chunk, int i)
+{
+    return i < chunk.count && (chunk.row + i) % STEPS == STEPS - 1;
+}
+
 /* Σ over the lanes that share a column; their partial sums begin at `part` */
 WORD vec lanes_joined(local const float *part)
 {
@@ -56,7 +62,7 @@ WORD void token_norms(local float *norms, local float *squares, global const dat
     X(global const gate_t, gv) X(global const strength_t, beta) X(global const erase_t, p) X(global const data_t, e) \
     X(global const gate_t, w) X(global const gate_t, u) X(global const float, den) X(global const int, cu) \
     X(global const int, slots) X(global const int, accepted) X(global state_t, snapshots) X(global float, segments) \
-    X(global float, kept)
+    X(global float, kept) X(global const float, norm) X(global const data_t, z)
 #define OPTIONALS(X) \
     X(global const state_t, initial) X(global state_t, final)
 /* clang-format on */
@@ -74,6 +80,7 @@ recurrent(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int s
     DECAY_LOCALS
     ERASE_TOKEN_LOCALS
     READ_TOKEN_LOCALS
+    NORM_LOCALS
     MIX_LOCALS
     place at =
         place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
@@ -140,11 +147,18 @@ recurrent(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int s
         SYNC();
         for_each(task, GATHER ? 0 : CHUNK * COLUMNS) {
             int i = task / COLUMNS, column = task % COLUMNS * VEC;
-            if (i < chunk.count && c0 + column < OUTPUT_COLUMNS && (row + i) % STEPS == STEPS - 1) {
+            if (row_is_read(chunk, i) && c0 + column < OUTPUT_COLUMNS) {
                 vec out = lanes_joined(out_parts + i * GROUP * VEC + column);
                 out = read_token_bonus(out, bonus_parts + i * TOKEN_PARTS, vec_load(rows_x + i * BV + column));
-                output_put(out, at, (row + i) / STEPS, c0 + column);
+                norm_keep(out, i, column, at, (row + i) / STEPS);
             }
+        }
+        if (NORMED)
+            SYNC();
+        for_each(task, NORMED ? CHUNK * COLUMNS : 0) {
+            int i = task / COLUMNS, column = task % COLUMNS * VEC;
+            if (row_is_read(chunk, i) && column < OUTPUT_COLUMNS)
+                norm_put(i, column, at, (row + i) / STEPS);
         }
     }
     unrolled

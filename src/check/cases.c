@@ -241,6 +241,14 @@ static const struct {
       .beta_map = CLATTN_BETA_SOFTPLUS,
       .step_min = 0.04,
       .step_max = 0.125}},
+    {"norm, z", {.rule = CLATTN_GATED_DELTA_RULE, .flags = CLATTN_NORM_OUTPUT | CLATTN_WITH_Z, .eps = 1e-3}},
+    {"norm, z before, reversed",
+     {.rule = CLATTN_RETENTION,
+      .flags = CLATTN_NORM_OUTPUT | CLATTN_WITH_Z | CLATTN_REVERSED,
+      .gating = CLATTN_GATING_BEFORE}},
+    {"norm, sigmoid z",
+     {.rule = CLATTN_KDA, .flags = CLATTN_NORM_OUTPUT | CLATTN_WITH_Z, .gating = CLATTN_GATING_SIGMOID}},
+    {"norm, 2 steps", {.rule = CLATTN_GATED_DELTA_PRODUCT, .flags = CLATTN_NORM_OUTPUT, .steps = 2}},
     {"softplus, limits", {.rule = CLATTN_MAMBA, .flags = CLATTN_SOFTPLUS, .step_min = 0.1, .step_max = 0.25}},
 };
 

@@ -1,6 +1,7 @@
 #include "layer/bind.h"
 
 #include "base/sized.h"
+#include "op/options.h"
 #include "op/rule.h"
 #include "op/state.h"
 
@@ -227,6 +228,59 @@ size_t step_operands(const struct module *module, const struct layer_step *step,
         if (place.columns != 0)
             set_strides(&operands[count], &desc, place.columns, seq_len);
         places[count++] = place;
+    }
+    return count;
+}
+
+/* ---- A rule whose output is normalised ---------------------------------------------------------------------- */
+
+static const struct layer_ref *ref_of(const struct layer_step *step, clattn_operand_id id)
+{
+    for (int i = 0; i < LAYER_REFS && step->refs[i].name != NULL; i++)
+        if (step->refs[i].id == id)
+            return &step->refs[i];
+    return NULL;
+}
+
+const struct layer_step *step_norm(const struct module *module, int index)
+{
+    const struct layer_step *step = step_get(module, index), *norm = step_get(module, index + 1);
+    const struct layer_ref *out, *in;
+
+    if (norm == NULL || step->fixed.rule == CLATTN_RULE_NONE || norm->fixed.rule != CLATTN_RMS_NORM)
+        return NULL;
+    if (!rule_takes(rule_get(step->fixed.rule), OPTION_norm) || norm->fixed.weighting != CLATTN_WEIGHTING_SHARED ||
+        (norm->fixed.flags & ~(uint64_t)CLATTN_WITH_Z) || strcmp(step->heads, norm->heads) != 0)
+        return NULL;
+    out = ref_of(step, CLATTN_O);
+    in = ref_of(norm, CLATTN_V);
+    return strcmp(out->name, in->name) == 0 && out->at == NULL && in->at == NULL ? norm : NULL;
+}
+
+clattn_plan_desc step_normed_desc(const struct module *module, int index, int64_t seq_len)
+{
+    const struct layer_step *norm = step_norm(module, index);
+    clattn_plan_desc desc = step_desc(module, step_get(module, index), seq_len);
+
+    desc.flags |= norm->fixed.flags | CLATTN_NORM_OUTPUT;
+    desc.gating = norm->fixed.gating;
+    desc.eps = norm->with_eps ? module->desc.eps : norm->fixed.eps;
+    return desc;
+}
+
+size_t step_normed_operands(const struct module *module, int index, int64_t seq_len, clattn_operand operands[],
+                            struct layer_place places[])
+{
+    const size_t own = step_operands(module, step_get(module, index), seq_len, operands, places);
+    const size_t all = own + step_operands(module, step_norm(module, index), seq_len, operands + own, places + own);
+    size_t count = 0;
+
+    for (size_t i = 0; i < all; i++) {
+        if (i < own ? operands[i].id == CLATTN_O : operands[i].id == CLATTN_V)
+            continue;
+        operands[count] = operands[i];
+        operands[count].id = i >= own && operands[i].id == CLATTN_W ? CLATTN_NORM : operands[i].id;
+        places[count++] = places[i];
     }
     return count;
 }

@@ -40,6 +40,14 @@ clattn_plan_desc step_desc(const struct module *module, const struct layer_step 
 size_t step_operands(const struct module *module, const struct layer_step *step, int64_t seq_len,
                      clattn_operand operands[LAYER_REFS], struct layer_place places[LAYER_REFS]);
 
+/* The step after this one, if it normalises this one's output by heads, and this one's rule can do the same: a token's step
+ * of a layer then has one plan for both. NULL: there is none. */
+const struct layer_step *step_norm(const struct module *module, int index);
+/* The plan of both steps, and its operands. */
+clattn_plan_desc step_normed_desc(const struct module *module, int index, int64_t seq_len);
+size_t step_normed_operands(const struct module *module, int index, int64_t seq_len, clattn_operand operands[],
+                            struct layer_place places[]);
+
 /* Whether a backward pass computes the step's forward pass again: not of those that give y. */
 int step_is_again(const struct layer_step *step);
 /* The same of the step's backward pass; `index` is its number. Its operands have the library's own ids of gradients. */

@@ -121,6 +121,16 @@ static clattn_status add_rule(const struct assembly *a, const struct layer_step 
     return inline_rule(a, &call, child);
 }
 
+static clattn_status add_normed(const struct assembly *a, int index, struct layer_child *child)
+{
+    const clattn_plan_desc desc = step_normed_desc(a->module, index, a->seq_len);
+    struct step_call call;
+
+    TRY(clattn_plan_create(&child->rule, a->context, &desc));
+    call.count = step_normed_operands(a->module, index, a->seq_len, call.operands, call.places);
+    return inline_rule(a, &call, child);
+}
+
 static clattn_status add_rule_back(const struct assembly *a, int index, struct layer_child *child)
 {
     const clattn_plan_desc desc = step_back_desc(a->module, index, a->seq_len);
@@ -261,11 +271,25 @@ static clattn_status told(const struct assembly *a, int index, clattn_status sta
     return status;
 }
 
+/* A token alone, whose steps are many small launches: a rule whose output is normalised is one plan. */
+static clattn_status add_token_steps(const struct assembly *a, const struct log *log)
+{
+    for (int i = 0; step_get(a->module, i) != NULL; i++)
+        if (step_norm(a->module, i) != NULL) {
+            TRY(told(a, i, add_normed(a, i, next_child(a)), log));
+            i++;
+        } else
+            TRY(told(a, i, add_step(a, i), log));
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status add_steps(const struct assembly *a, const struct log *log)
 {
     const int backward = module_is_backward(a->module);
     int count = 0;
 
+    if (!backward && a->seq_len == 1)
+        return add_token_steps(a, log);
     for (; step_get(a->module, count) != NULL; count++)
         if (!backward || step_is_again(step_get(a->module, count)))
             TRY(told(a, count, add_step(a, count), log));

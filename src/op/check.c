@@ -23,6 +23,9 @@ clattn_status check_pass(const clattn_plan_desc *desc, const struct rule *rule, 
         (desc->state_window != 0 || desc->state_every != 0 || (desc->flags & CLATTN_WITH_ATTN)))
         return FAIL(log, INVALID_DESC, "%s: the backward pass has no %s", rule->name,
                     desc->flags & CLATTN_WITH_ATTN ? "attn" : "gradients by states on the way");
+    if (desc->pass == CLATTN_PASS_BACKWARD && (desc->flags & CLATTN_NORM_OUTPUT))
+        return FAIL(log, INVALID_DESC, "%s: the backward pass has no norm: rms_norm has a backward pass of its own",
+                    rule->name);
     if (desc->pass != CLATTN_PASS_BACKWARD && desc->added_gradients != 0)
         return FAIL(log, INVALID_DESC, "%s: added_gradients is for the backward pass", rule->name);
     return CLATTN_SUCCESS;

@@ -34,7 +34,7 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
     desc->rope_base += 0.0;
     options_complete(desc, rule);
     if (desc->eps == 0)
-        desc->eps = rule->default_eps;
+        desc->eps = (desc->flags & CLATTN_NORM_OUTPUT ? rule_get(CLATTN_RMS_NORM) : rule)->default_eps;
     op_of(rule)->complete(desc, rule);
     rope_complete(desc, rule);
     set_default(&desc->qk_heads, desc->heads);
@@ -320,7 +320,7 @@ clattn_dtype problem_out_type(const struct problem *problem)
 {
     if (problem->pass != PASS_OUTPUTS)
         return CLATTN_F32;
-    return rule_has_list(problem->rule) ? problem->desc.dtype : problem->types[CLATTN_O];
+    return rule_has_list(problem->rule) || problem_norms(problem) ? problem->desc.dtype : problem->types[CLATTN_O];
 }
 
 /* The number of keys that have not been carried; all of them in rules whose tokens erase from keys */

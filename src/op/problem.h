@@ -125,6 +125,11 @@ static inline int problem_is_summary(const struct problem *problem)
 {
     return (problem->desc.flags & CLATTN_SUMMARY) != 0;
 }
+/* Whether the rows of o are normalised, as the last operation. */
+static inline int problem_norms(const struct problem *problem)
+{
+    return (problem->desc.flags & CLATTN_NORM_OUTPUT) != 0 && !problem_is_summary(problem);
+}
 /* What a summary keeps of the state before is what tokens that write nothing make of a unit state. That has this many
  * columns; 0: the summary keeps everything, or the sum of log-decays stands for it. */
 int64_t problem_unit_columns(const struct problem *problem);

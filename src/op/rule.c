@@ -428,6 +428,7 @@ static int forward_operands(const clattn_plan_desc *desc, const struct rule *rul
         {(desc->flags & CLATTN_WITH_A_LOG) != 0, ROW(OP(A_LOG), "G", STORE_STATE, BONUS)},
         {reads && (desc->flags & CLATTN_WITH_D) != 0, ROW(OP(D), "HV", STORE_STATE, BONUS)},
         {reads && (desc->flags & CLATTN_WITH_Z) != 0, ROW(OP(Z), "BTHV", STORE_DATA, VALUE)},
+        {reads && (desc->flags & CLATTN_NORM_OUTPUT) != 0, ROW(OP(NORM), "V", STORE_STATE, VALUE)},
         {kept != NULL, ROW(OP(TRANSITION), kept, STORE_STATE, WRITTEN)},
         {matrix && (desc->flags & CLATTN_WITH_ACCEPTED), ROW(OP(ACCEPTED), "N", STORE_LENGTH, COUNTS)},
         {matrix && (desc->flags & CLATTN_WITH_STATE_INDICES), ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},

@@ -138,12 +138,14 @@ double number_bound(clattn_dtype dtype)
 
 double number_bound_of(const clattn_plan_desc *desc)
 {
-    enum { NARROW = 8, WIDE = 10 }; /* of the backward pass, in thousandths; and as a multiple of the forward pass's */
+    enum { NARROW = 8, WIDE = 10 }; /* of two roundings, in thousandths; and as a multiple of the forward pass's */
 
     if (desc->pass == CLATTN_PASS_BACKWARD)
         return desc->dtype != CLATTN_F32 ? NARROW * 1e-3 : WIDE * number_bound(CLATTN_F32);
     if (desc->muon != CLATTN_MUON_NONE && desc->dtype == CLATTN_F32 && desc->rule != CLATTN_LACT)
         return 2e-4;
+    if ((desc->flags & CLATTN_NORM_OUTPUT) && desc->dtype != CLATTN_F32) /* o may be rounded before, too */
+        return NARROW * 1e-3;
     return desc->muon != CLATTN_MUON_NONE && desc->dtype != CLATTN_F32 ? 2e-2 : number_bound(desc->dtype);
 }
 

@@ -163,6 +163,34 @@ static void finish(struct head *head, int64_t token)
     }
 }
 
+/* What the gate multiplies a number of the row by there. */
+static double norm_gate(const struct head *head, int64_t token, int64_t h, int64_t c, clattn_gating where)
+{
+    double z;
+
+    if (head_tensor(head, CLATTN_Z)->data == NULL || head->task->problem->desc.gating != where)
+        return 1;
+    z = head_element(head, CLATTN_Z, token, head->first, h, c);
+    return (where == CLATTN_GATING_SIGMOID ? 1 : z) / (1 + exp(-z));
+}
+
+/* o over its root mean square, times weights and a gate */
+static void normalise(struct head *head, int64_t token, int64_t h)
+{
+    const clattn_plan_desc *desc = &head->task->problem->desc;
+    double squares = 0;
+
+    for (int64_t c = 0; c < head->V; c++) {
+        head->o[c] *= norm_gate(head, token, h, c, CLATTN_GATING_BEFORE);
+        squares += head->o[c] * head->o[c];
+    }
+    for (int64_t c = 0; c < head->V; c++) {
+        head->o[c] *= head_element(head, CLATTN_NORM, 0, 0, 0, c) / sqrt(squares / (double)head->V + desc->eps);
+        head->o[c] *= norm_gate(head, token, h, c, CLATTN_GATING_AFTER);
+        head->o[c] *= norm_gate(head, token, h, c, CLATTN_GATING_SIGMOID);
+    }
+}
+
 /* A row of o; or of attn, which is 0 where other sequences have their columns. */
 static void store_row(const struct head *head, int64_t token, int64_t h, double divisor)
 {
@@ -188,7 +216,10 @@ static void read_token(struct head *head, int64_t token, int64_t h)
     if (problem->desc.flags & CLATTN_COMPLEX)
         double_conjugate(head->q, head->K);
     read_query(head, token, h);
-    finish(head, token);
+    if (!problem_norms(problem))
+        finish(head, token);
+    else if (!head->units)
+        normalise(head, token, h);
     store_row(head, token, h, denominator(head));
 }
 

@@ -251,6 +251,65 @@ clattn_status around_output(struct builder *b)
     return convert(b, &rows, b->operands[CLATTN_O], problem->desc.dtype, b->converted_output, problem->types[CLATTN_O]);
 }
 
+/* ---- The norm of outputs ------------------------------------------------------------------------------------------
+ */
+
+void around_norm_memory(struct builder *b)
+{
+    const struct problem *problem = b->problem;
+    struct rows_of_operand rows;
+
+    if (!problem_norms(problem))
+        return;
+    rows = rows_of(b, "BTHV");
+    rows.heads = problem_work_heads(problem);
+    rows.elements = rows.elements / problem->desc.heads * rows.heads;
+    b->normed_output = build_operand(b, CLATTN_O);
+    b->operands[CLATTN_O] = scratch_rows(b, &rows, problem->desc.dtype);
+    build_bind(b, "norm", IR_NONE);
+    build_bind(b, "z", IR_NONE);
+}
+
+/* The problem that rms_norm solves: its rows are those of one read of the states. */
+static clattn_status norm_problem(const struct problem *problem, struct problem *piece)
+{
+    const clattn_plan_desc *desc = &problem->desc;
+    const clattn_plan_desc norm = {.rule = CLATTN_RMS_NORM,
+                                   .dtype = desc->dtype,
+                                   .flags = desc->flags & CLATTN_WITH_Z,
+                                   .batch = desc->batch,
+                                   .seq_len = desc->seq_len,
+                                   .heads = problem_work_heads(problem),
+                                   .value_dim = desc->value_dim,
+                                   .eps = desc->eps,
+                                   .gating = desc->gating};
+
+    TRY(problem_init(piece, &norm, NULL));
+    piece->types[CLATTN_O] = problem->types[CLATTN_O];
+    return CLATTN_SUCCESS;
+}
+
+clattn_status around_norm(struct builder *b)
+{
+    struct problem *piece;
+    const int names = b->name_count;
+    clattn_status status;
+
+    if (b->normed_output == IR_NONE)
+        return CLATTN_SUCCESS;
+    piece = malloc(sizeof *piece);
+    status = piece != NULL ? norm_problem(b->problem, piece) : CLATTN_OUT_OF_MEMORY;
+    build_bind(b, "v", b->operands[CLATTN_O]);
+    build_bind(b, "o", b->normed_output);
+    build_bind(b, "weights", build_operand(b, CLATTN_NORM));
+    build_bind(b, "z", build_operand(b, CLATTN_Z));
+    if (status == CLATTN_SUCCESS)
+        status = build_problem(b, piece);
+    b->name_count = names;
+    free(piece);
+    return status;
+}
+
 /* ---- A cache to which the call appends its keys and values
  * -------------------------------------------------------- */
 

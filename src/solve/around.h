@@ -8,6 +8,10 @@
 clattn_status around_convert(struct builder *b);
 /* Converts the output, where kernels do not write it in its own type. */
 clattn_status around_output(struct builder *b);
+/* Reserves memory for outputs that are normalised after the solver, and takes z and norm from kernels that do not
+ * normalise; adds the step that does, unless the solver has normalised. */
+void around_norm_memory(struct builder *b);
+clattn_status around_norm(struct builder *b);
 /* Adds rotary positions, if the problem has them. Later steps find the rotated q, k and erase keys under the operands'
  * names. */
 clattn_status around_rope(struct builder *b);
@@ -25,6 +29,8 @@ clattn_status around_reads(struct builder *b);
 clattn_status around_summary(struct builder *b);
 /* The constants of cl/rope/turns.clh, for kernels that rotate rows by a rule's rotary positions. */
 void add_rope_angles(struct kernel_step *step, const clattn_plan_desc *desc);
+/* Where z gates, for kernels that normalise rows. */
+void add_gating(struct kernel_step *step, const clattn_plan_desc *desc);
 /* Solvers that only other solvers use. They are not in solver_list. */
 extern const struct solver solver_stabilize, solver_read_state, solver_append, solver_convert;
 

@@ -24,7 +24,7 @@ clattn_status build_begin(struct builder *b)
     b->outer = b->problem;
     b->solvers = solver_list;
     b->name_count = b->failed = 0;
-    b->converted_output = IR_NONE;
+    b->converted_output = b->normed_output = IR_NONE;
     b->reads_loop = problem_reads(b->problem) > 1 && !problem_is_backward(b->problem) ? READS_LOOP : IR_NONE;
     for (int id = 0; id < OPERAND_COUNT; id++)
         b->operands[id] = IR_NONE;
@@ -67,8 +67,10 @@ clattn_status build_own(struct builder *b, const struct solver *solver, const vo
 
     TRY(build_begin(b));
     TRY(around_gates(b));
-    if (!problem_is_backward(b->problem))
+    if (!problem_is_backward(b->problem)) {
         around_memory(b);
+        around_norm_memory(b);
+    }
     own = b->built->child_count;
     TRY(build_solver(b, solver, tiles));
     b->built->own = own;
@@ -77,6 +79,7 @@ clattn_status build_own(struct builder *b, const struct solver *solver, const vo
     if (problem_is_summary(b->problem))
         return around_summary(b);
     TRY(around_reads(b));
+    TRY(around_norm(b));
     return around_output(b);
 }
 

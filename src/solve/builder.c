@@ -84,7 +84,7 @@ static int has_operand(const struct problem *problem, clattn_operand_id id)
 }
 
 /* If query heads share a state, each iteration of the reads' loop handles one query head of each state. This is the
- * slice of q, levels or o that it sees. */
+ * slice of q, levels, z or o that it sees. */
 static int read_slice(const struct builder *b, int base)
 {
     const clattn_plan_desc *desc = &b->outer->desc;
@@ -105,7 +105,7 @@ static int read_slice(const struct builder *b, int base)
 /* Whether the operand has a row for each head that reads, and not for each state. */
 static int has_row_of_read(clattn_operand_id id)
 {
-    return id == CLATTN_Q || id == CLATTN_LEVELS || id == CLATTN_O || id == CLATTN_ATTN;
+    return id == CLATTN_Q || id == CLATTN_LEVELS || id == CLATTN_O || id == CLATTN_ATTN || id == CLATTN_Z;
 }
 
 int build_operand(struct builder *b, clattn_operand_id id)
@@ -254,6 +254,7 @@ static const struct {
     {"ln_weight", CLATTN_LN_WEIGHT},
     {"ln_bias", CLATTN_LN_BIAS},
     {"ridge", CLATTN_RIDGE},
+    {"norm", CLATTN_NORM},
 };
 
 /* The names of the operands that a write reads: "beta", for one. */

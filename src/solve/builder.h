@@ -73,6 +73,7 @@ struct builder {
     int operands[OPERAND_COUNT]; /* tensors of the plan's operands; IR_NONE: not added yet */
     int denominators;            /* the divisors of the outputs; IR_NONE: none */
     int whole, whole_sums;       /* states after whole sequences, if the caller does not ask for them; else IR_NONE */
+    int normed_output;           /* o, if kernels write another, whose rows are then normalised; else IR_NONE */
     int converted_output;        /* the caller's o, if kernels write another, to be converted; else IR_NONE */
     /* a child's lengths by enum ir_length, where they are not the plan's; IR_NONE: this one is. NULL: all are */
     const ir_expression *lengths;

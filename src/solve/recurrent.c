@@ -5,6 +5,7 @@
  * A group computes block_v value columns of one head of one sequence; lanes_k work-items share a column. If sequences
  * are cut into segments, a group computes one segment, and a first launch gathers what each segment adds to the state
  * and what it keeps of the state before. */
+#include "solve/around.h"
 #include "solve/state_tile.h"
 
 #include <stddef.h>
@@ -31,6 +32,7 @@ struct pass_shape {
 struct recurrent_shape {
     struct pass_shape passes[PASSES];
     int denominators; /* whether there is the pass that computes denominators */
+    int norms;        /* whether groups have whole rows of o, which they normalise */
 };
 
 #define FIELD passes[OUTPUTS].tile
@@ -124,6 +126,14 @@ static int segments_of(const struct device_facts *facts, const struct problem *p
     return segments_up_to(problem, lower(MOST_SEGMENTS, wanted / alone));
 }
 
+/* Whether groups with these tiles normalise the rows of o, of which each has all columns. */
+static int has_whole_rows(const struct problem *problem, const struct pass_tiles *t)
+{
+    return problem_norms(problem) && problem->pass == PASS_OUTPUTS && problem_reads(problem) == 1 && t->segments == 1 &&
+           t->tile.group > 1 && t->tile.block_v >= problem->desc.value_dim &&
+           problem->types[CLATTN_O] == problem->desc.dtype;
+}
+
 /* Rows that are loaded at once. Their number does not change the results' bits. */
 static int rows_up_to(const struct problem *problem, int most)
 {
@@ -143,16 +153,32 @@ static int kept_channels(const struct device_facts *facts, const struct problem 
     return is_wide(facts, problem) ? 16 : 8;
 }
 
+/* The vectors of columns of a group that has all of them, and of a lane no more channels than it keeps in registers; 0:
+ * there is none, or a norm of whole rows is not asked for. One token saves a launch by it, which many would pay for with
+ * fewer groups. */
+static int columns_of_row(const struct device_facts *facts, const struct problem *problem, const struct state_tile *t)
+{
+    enum { MOST_KEPT = 16, FEW_KEPT = 4 };
+    const int64_t columns = divide_up(problem_values(problem), t->vec), channels = problem->desc.key_dim;
+    const int kept = t->sub_group != 0 ? FEW_KEPT : MOST_KEPT;
+
+    if (!problem_norms(problem) || problem->pass != PASS_OUTPUTS || problem_reads(problem) > 1 || !is_short(problem) ||
+        columns > facts->most_group)
+        return 0;
+    return power_of_two_below(facts->most_group / columns) * kept >= channels ? (int)columns : 0;
+}
+
 /* Divides a group into lanes along the value columns and lanes that share a column, so that each keeps few channels. */
 static void share_columns(const struct device_facts *facts, const struct problem *problem, struct state_tile *t)
 {
     const int64_t channels = problem->desc.key_dim;
-    int columns = power_of_two_below(t->block_v / t->vec);
+    const int whole = columns_of_row(facts, problem, t);
+    int columns = whole > 0 ? whole : power_of_two_below(t->block_v / t->vec);
     const int kept = kept_channels(facts, problem, t, columns);
 
     while (t->lanes_k * kept < channels && 2 * t->lanes_k * columns <= facts->most_group)
         t->lanes_k *= 2;
-    while (t->lanes_k * kept < channels && columns > 1) {
+    while (t->lanes_k * kept < channels && columns > 1 && whole == 0) {
         columns /= 2;
         t->lanes_k *= 2;
     }
@@ -294,6 +320,20 @@ static void add_locals(struct kernel_step *step, const struct problem *problem, 
         step_local(step, "LOCAL_MIX_FACTOR", s->values, FLOAT);
 }
 
+static void add_norm(struct kernel_step *step, const struct problem *problem, const struct pass_tiles *tiles)
+{
+    const struct state_tile *t = &tiles->tile;
+
+    if (!has_whole_rows(problem, tiles)) {
+        step_header(step, FILE_norm_none);
+        return;
+    }
+    step_header(step, FILE_norm_rows);
+    step_local(step, "LOCAL_NORM_SQUARES", (int64_t)t->chunk * t->block_v / t->vec, FLOAT);
+    add_gating(step, &problem->desc);
+    step->eps = problem->desc.eps;
+}
+
 static struct kernel_step step_of(const struct problem *problem, const struct pass_tiles *tiles, int gather)
 {
     const struct state_tile *t = &tiles->tile;
@@ -302,6 +342,7 @@ static struct kernel_step step_of(const struct problem *problem, const struct pa
     struct kernel_step step = state_step(FILE_recurrent, problem, t, &sizes, gather ? OUTPUTS_NONE : OUTPUTS_WRITTEN);
 
     add_locals(&step, problem, t, &sizes);
+    add_norm(&step, problem, tiles);
     step_constant(&step, "SEGMENTS", tiles->segments);
     step_constant(&step, "GATHER", gather);
     step_constant(&step, "VALUE_GROUPS", groups);
@@ -338,6 +379,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     s->denominators = problem->pass == PASS_OUTPUTS && problem_normalized(problem);
     if (s->denominators)
         TRY(derive_pass(facts, &sums, &t->passes[DENOMINATORS], &s->passes[DENOMINATORS]));
+    s->norms = has_whole_rows(problem, &t->passes[OUTPUTS]);
     return derive_pass(facts, problem, &t->passes[OUTPUTS], &s->passes[OUTPUTS]);
 }
 
@@ -371,8 +413,24 @@ static clattn_status add_pass(struct builder *b, const struct problem *problem, 
     return CLATTN_SUCCESS;
 }
 
+/* The same where the kernel normalises rows of o: it has o itself, and what normalises. */
+static clattn_status add_normed(struct builder *b, const struct problem *problem, const void *shape)
+{
+    const int names = b->name_count;
+
+    build_bind(b, "o", b->normed_output);
+    build_bind(b, "norm", build_operand(b, CLATTN_NORM));
+    build_bind(b, "z", build_operand(b, CLATTN_Z));
+    TRY(add_pass(b, problem, shape));
+    b->name_count = names;
+    b->normed_output = IR_NONE;
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
 {
+    if (((const struct recurrent_shape *)shape)->norms)
+        return add_normed(b, problem, shape);
     return problem->pass == PASS_OUTPUTS ? build_passes(b, shape, add_pass) : add_pass(b, problem, shape);
 }
 

@@ -3,6 +3,7 @@
  * A group computes `chunk` rows of one head. `share` work-items share a row, and each computes `tokens` of the rows.
  * They keep their columns in registers between the sum of squares and the output. If a row has too many columns for
  * that, it is read twice. */
+#include "solve/around.h"
 #include "solve/pieces_back.h"
 
 enum { MOST_VECTORS = 4 }; /* vectors that a work-item keeps */
@@ -42,7 +43,7 @@ static int is_sound(const struct problem *problem, const struct piece_tiles *t)
     return t->share <= t->group && t->group % t->share == 0 && t->chunk * t->share % t->group == 0;
 }
 
-static void add_gating(struct kernel_step *step, const clattn_plan_desc *desc)
+void add_gating(struct kernel_step *step, const clattn_plan_desc *desc)
 {
     const int gated = (desc->flags & CLATTN_WITH_Z) != 0;
 

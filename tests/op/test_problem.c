@@ -157,6 +157,7 @@ static const struct bad bad_rows[] = {
     BAD(flags, CLATTN_WITH_DT_BIAS, "lru", "option dt_bias"),
     BAD(flags, CLATTN_WITH_D, "lru", "option d"),
     BAD(flags, CLATTN_WITH_Z, "lru", "option z"),
+    BAD(flags, CLATTN_NORM_OUTPUT, "lru", "option norm"),
     BAD(flags, CLATTN_COMPLEX, "lru", "option complex"),
     BAD(flags, CLATTN_UNGATED, "lru", "ungated"),
     BAD(gate_map, CLATTN_GATE_MAP_EXP, "lru", "gate_map"),
@@ -678,7 +679,7 @@ static void test_outputs(void **state)
                          CLATTN_WITH_STATE_INDICES | CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA |
                          CLATTN_WITH_WRITTEN | CLATTN_APPEND | CLATTN_WITH_DT_BIAS | CLATTN_WITH_A_LOG | CLATTN_WITH_D |
                          CLATTN_WITH_Z | CLATTN_WITH_ATTN | CLATTN_WITH_ACCEPTED | CLATTN_WITH_ALPHA |
-                         CLATTN_WITH_GAMMA;
+                         CLATTN_WITH_GAMMA | CLATTN_NORM_OUTPUT;
     int seen[OPERAND_COUNT] = {0};
 
     (void)state;
