@@ -113,11 +113,12 @@ build_command() {
     cmake --build --preset release --target clattn_cli --parallel
 }
 
-# Build tools; OpenCL headers, loader and a CPU device (PoCL); xxHash for the cache, cJSON for the command, cmocka for the tests.
+# Build tools: make, too, which `cmake --preset` in a fresh clone asks for where CMAKE_GENERATOR does not say Ninja. OpenCL
+# headers, loader and a CPU device (PoCL); xxHash for the cache, cJSON for the command, cmocka for the tests.
 install_packages() {
     if command -v apt-get >/dev/null; then
         apt update
-        apt install --no-install-recommends cmake ninja-build gcc libc6-dev binutils pkg-config \
+        apt install --no-install-recommends cmake ninja-build make gcc libc6-dev binutils pkg-config \
             opencl-c-headers ocl-icd-opencl-dev ocl-icd-libopencl1 pocl-opencl-icd libcjson-dev \
             libxxhash-dev libcmocka-dev
         if [ "$tools" = 1 ]; then
@@ -139,11 +140,11 @@ install_packages() {
             wait
         fi
     elif command -v dnf >/dev/null; then
-        retry as_root dnf install -y cmake ninja-build gcc pkgconf-pkg-config 'pkgconfig(OpenCL-Headers)' \
+        retry as_root dnf install -y cmake ninja-build make gcc pkgconf-pkg-config 'pkgconfig(OpenCL-Headers)' \
             'pkgconfig(OpenCL)' pocl 'pkgconfig(libcjson)' 'pkgconfig(libxxhash)' \
             'pkgconfig(cmocka)'
     elif command -v pacman >/dev/null; then
-        retry as_root pacman -Sy --needed --noconfirm cmake ninja gcc pkgconf opencl-headers ocl-icd pocl cjson xxhash cmocka
+        retry as_root pacman -Sy --needed --noconfirm cmake ninja make gcc pkgconf opencl-headers ocl-icd pocl cjson xxhash cmocka
     else
         echo "bootstrap.sh: neither apt-get, dnf nor pacman here: install CMake >= 3.21, a C compiler, the OpenCL" \
             "headers and loader, an OpenCL device's driver, cJSON, xxHash and cmocka, and give --no-deps" >&2
