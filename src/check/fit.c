@@ -92,10 +92,21 @@ static void fit_list(clattn_plan_desc *desc, const struct rule *rule)
     }
 }
 
+/* Gradients are those of outputs that are not normalised. */
+static void fit_output_norm(clattn_plan_desc *desc, const struct rule *rule)
+{
+    (void)rule;
+    if (!(desc->flags & CLATTN_NORM_OUTPUT) || desc->pass != CLATTN_PASS_BACKWARD)
+        return;
+    desc->flags &= ~(CLATTN_NORM_OUTPUT | CLATTN_WITH_Z);
+    desc->gating = CLATTN_GATING_AFTER;
+    desc->eps = 0;
+}
+
 void check_fit(clattn_plan_desc *desc)
 {
     static void (*const fits[])(clattn_plan_desc * desc, const struct rule *rule) = {
-        fit_channels, fit_pairs, fit_learner, fit_attn, fit_levels, fit_list};
+        fit_channels, fit_pairs, fit_learner, fit_attn, fit_levels, fit_list, fit_output_norm};
     const struct rule *rule = rule_get(desc->rule);
 
     for (size_t i = 0; i < sizeof fits / sizeof *fits && rule != NULL; i++)

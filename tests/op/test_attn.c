@@ -24,7 +24,8 @@ static int has_attn(const clattn_plan_desc *desc)
 {
     const struct rule *rule = rule_get(desc->rule);
 
-    return rule_has_matrix(rule) && !(desc->flags & (CLATTN_VALUE_GATE | CLATTN_REVERSED | CLATTN_NONCAUSAL)) &&
+    return rule_has_matrix(rule) &&
+           !(desc->flags & (CLATTN_VALUE_GATE | CLATTN_REVERSED | CLATTN_NONCAUSAL | CLATTN_NORM_OUTPUT)) &&
            (rule->erase != ERASE_KERNEL || test_is_reference());
 }
 

@@ -403,6 +403,30 @@ static double stabilizer(const struct place *at, int64_t tokens)
     return fmax(most, test_get(at->tensors, OP(STABILIZER_IN), at->b * H + at->head) + forget);
 }
 
+/* What z multiplies a number by. */
+static double gate_of(const struct place *at, int c)
+{
+    double z;
+
+    if (!(at->tensors->desc.flags & CLATTN_WITH_Z))
+        return 1;
+    z = get(at, OP(Z), at->token, c);
+    return at->tensors->desc.gating == CLATTN_GATING_SIGMOID ? 1 / (1 + exp(-z)) : z / (1 + exp(-z));
+}
+
+/* A norm of the row with norm as weights, and z before it or after. */
+static void normalise(const struct place *at, double o[COLUMNS])
+{
+    const clattn_plan_desc *desc = &at->tensors->desc;
+    const int before = desc->gating == CLATTN_GATING_BEFORE;
+    double mean = 0;
+
+    for (int c = 0; c < V; c++)
+        mean += pow(o[c] * (before ? gate_of(at, c) : 1), 2) / V;
+    for (int c = 0; c < V; c++)
+        o[c] *= gate_of(at, c) * test_get(at->tensors, OP(NORM), c) / sqrt(mean + desc->eps);
+}
+
 static void read(const struct place *at, const struct step *steps, double S0[K][COLUMNS],
                  const struct check_tensors *out)
 {
@@ -422,6 +446,8 @@ static void read(const struct place *at, const struct step *steps, double S0[K][
         divisor = o[V] + 1e-10;
     if (desc->rule == CLATTN_MLSTM)
         divisor = fmax(fabs(o[V]), 1) + desc->eps * exp(stabilizer(at, at->token + 1));
+    if (desc->flags & CLATTN_NORM_OUTPUT)
+        normalise(at, o);
     for (int c = 0; c < V; c++)
         test_set(&target, OP(O), ((at->b * T + at->token) * H + at->head) * V + c, o[c] / divisor);
 }
