@@ -2,7 +2,7 @@
  *     D = the gradient of the losses by Z = K W, for all tokens of a batch, at the weights before it
  *     Z = kept o (Q W) + moved o (Q M) - ((Q K^T) o seen) D
  *     W = kept W + moved M - (K o last)^T D,   M = moment M - (K o last_moment)^T D
- * One group: one head of one sequence. Its memory has the weights, what the chunk computes, and a row for each token of
+ * One group: one head of one sequence, `stretch_rows` tokens of it from first_row on. Its memory has the weights, what the chunk computes, and a row for each token of
  * the batch, and of the OMEGA - 1 before it, with the inputs x and the gradients D of each layer. */
 #include "ttt_muon.clh"
 
@@ -19,11 +19,11 @@
 #define OF_HEAD(x) (x + at_row(x##_at, get_group_id(0), 0, get_group_id(1)))
 
 KERNEL
-ttt_scan(TENSORS(PARAMETER) int seq_len, int mini_batch, float scale)
+ttt_scan(TENSORS(PARAMETER) int seq_len, int mini_batch, int first_row, int stretch_rows, float scale)
 {
     TENSORS(ABSENT)
     LOCAL_FLOATS(sums, LOCAL_SUMS)
-    const int rates_head = get_group_id(1), tokens = seq_len;
+    const int rates_head = get_group_id(1), tokens = seq_len, end = first_row + min(stretch_rows, tokens - first_row);
     const rates_t rates = {OF_HEAD(theta), OF_HEAD(eta), OF_HEAD(alpha), OF_HEAD(momentum), OF_HEAD(gamma),
                            theta_at.z,     eta_at.z,     alpha_at.z,     momentum_at.z,     gamma_at.z};
     const norm_t norm = {ln_weight + ln_weight_at.x + ln_weight_at.w * rates_head,
@@ -38,22 +38,25 @@ ttt_scan(TENSORS(PARAMETER) int seq_len, int mini_batch, float scale)
                          base + AT_MUON + 2 * MUON_FEW * MUON_MANY + MUON_FEW * MUON_FEW};
     int last;
 
-    state_load(W1, PITCH_X1, PITCH_Y1, KEY_DIM, OUTPUTS_1, OF_HEAD(w1), OF_HEAD(b1), HAS_w1, HAS_b1);
-    if (HAS_momentum || MUON)
-        state_load(M1, PITCH_X1, PITCH_Y1, KEY_DIM, OUTPUTS_1, OF_HEAD(initial_momentum),
-                   OF_HEAD(initial_momentum) + KEY_DIM * OUTPUTS_1, HAS_initial_momentum, HAS_initial_momentum && BIAS);
-    if (LAYERS == 2) {
-        state_load(W2, PITCH_X2, PITCH_V, HIDDEN_DIM, VALUE_DIM, OF_HEAD(w2), OF_HEAD(b2), HAS_w2, HAS_b2);
+    if (first_row == 0) {
+        state_load(W1, PITCH_X1, PITCH_Y1, KEY_DIM, OUTPUTS_1, OF_HEAD(w1), OF_HEAD(b1), HAS_w1, HAS_b1);
         if (HAS_momentum || MUON)
-            state_load(M2, PITCH_X2, PITCH_V, HIDDEN_DIM, VALUE_DIM, OF_HEAD(initial_momentum) + MOMENTS_1,
-                       OF_HEAD(initial_momentum) + MOMENTS_1 + HIDDEN_DIM * VALUE_DIM, HAS_initial_momentum,
-                       HAS_initial_momentum);
+            state_load(M1, PITCH_X1, PITCH_Y1, KEY_DIM, OUTPUTS_1, OF_HEAD(initial_momentum),
+                       OF_HEAD(initial_momentum) + KEY_DIM * OUTPUTS_1, HAS_initial_momentum,
+                       HAS_initial_momentum && BIAS);
+        if (LAYERS == 2) {
+            state_load(W2, PITCH_X2, PITCH_V, HIDDEN_DIM, VALUE_DIM, OF_HEAD(w2), OF_HEAD(b2), HAS_w2, HAS_b2);
+            if (HAS_momentum || MUON)
+                state_load(M2, PITCH_X2, PITCH_V, HIDDEN_DIM, VALUE_DIM, OF_HEAD(initial_momentum) + MOMENTS_1,
+                           OF_HEAD(initial_momentum) + MOMENTS_1 + HIDDEN_DIM * VALUE_DIM, HAS_initial_momentum,
+                           HAS_initial_momentum);
+        }
     }
     MEET();
-    for (int first = 0; first < tokens; first = last) {
-        const int origin = first - (OMEGA - 1);
+    for (int first = first_row / mini_batch * mini_batch; first < end; first = last) {
+        const int origin = first - (OMEGA - 1), is_new = first >= first_row; /* else its gradients are there */
         last = first + min(mini_batch, tokens - first);
-        for (int row = max(origin, 0); row < last; row += CHUNK) {
+        for (int row = max(origin, 0); row < last && is_new; row += CHUNK) {
             const int count = min(CHUNK, last - row);
             global float *x = rows + (long)(row - origin) * ROW, *d = x + ROW_D1;
             rows_load(x, ROW, OF_HEAD(k) + row * k_at.z, k_at.z, count, 1);
@@ -98,7 +101,7 @@ ttt_scan(TENSORS(PARAMETER) int seq_len, int mini_batch, float scale)
                 MEET();
             }
         }
-        for (int row = first; row < last; row += CHUNK) {
+        for (int row = max(first, first_row); row < min(last, end); row += CHUNK) {
             const int count = min(CHUNK, last - row), ends = row + count == last, columns = count + OMEGA - 1;
             const int first_column = max(OMEGA - 1 - row, 0);
             const int reads_moment = HAS_momentum || (HAS_eta && row > first);
@@ -153,6 +156,8 @@ ttt_scan(TENSORS(PARAMETER) int seq_len, int mini_batch, float scale)
             MEET();
         }
     }
+    if (end < tokens)
+        return;
     state_store(OF_HEAD(final_w1), OF_HEAD(final_b1), W1, PITCH_Y1, KEY_DIM, OUTPUTS_1, HAS_final_w1, HAS_final_b1);
     if (HAS_final_momentum)
         state_store(OF_HEAD(final_momentum), OF_HEAD(final_momentum) + KEY_DIM * OUTPUTS_1, M1, PITCH_Y1, KEY_DIM,

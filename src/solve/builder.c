@@ -147,13 +147,16 @@ int build_scratch(struct builder *b, const char *name, clattn_dtype type, int64_
     return build_scratch_of(b, name, type, elements, strides);
 }
 
-int build_carried(struct builder *b, const char *name, clattn_dtype type, int64_t elements)
+int build_carry(struct builder *b, int tensor)
 {
-    const int tensor = build_scratch(b, name, type, elements);
-
     if (tensor != IR_NONE && !b->ir->failed)
         b->ir->tensors[tensor].carried = 1;
     return tensor;
+}
+
+int build_carried(struct builder *b, const char *name, clattn_dtype type, int64_t elements)
+{
+    return build_carry(b, build_scratch(b, name, type, elements));
 }
 
 /* ---- Names --------------------------------------------------------------------------------------------------------

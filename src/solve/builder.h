@@ -119,6 +119,8 @@ int build_scratch_of(struct builder *b, const char *name, clattn_dtype type, int
 
 /* Scratch memory that iterations of a loop pass to each other. */
 int build_carried(struct builder *b, const char *name, clattn_dtype type, int64_t elements);
+/* Makes scratch memory such memory. Returns the tensor. */
+int build_carry(struct builder *b, int tensor);
 
 /* From here on, kernels find the tensor, or the number, under this name. IR_NONE: it is absent. */
 void build_bind(struct builder *b, const char *name, int tensor);

@@ -2,7 +2,7 @@
  *
  * A group computes a head of a sequence: `chunk` tokens of a batch at a time, as products of their rows (cl/ttt). All
  * that it keeps lies in the workspace: the weights, what a chunk computes, and rows for the tokens of a batch. */
-#include "solve/solve.h"
+#include "solve/ttt/ttt.h"
 
 #include "op/op.h"
 
@@ -28,6 +28,7 @@ struct ttt_shape {
     struct ttt_tiles tiles;
     struct kernel_step step;
     int64_t fixed, row; /* floats of a head without tokens, and of a token */
+    int64_t tokens;     /* of a sequence that a launch goes through; 0: all */
 };
 
 static const struct parameter parameters[] = {
@@ -196,32 +197,64 @@ static void add_muon(struct kernel_step *step, clattn_muon muon)
             step_constant(step, names[i][j], muon != CLATTN_MUON_NONE ? llround(1e4 * learner_muon(muon)[i][j]) : 0);
 }
 
+void ttt_add_kinds(struct kernel_step *step, const struct problem *problem)
+{
+    const struct number numbers[] = {
+        {"BIAS", problem->rule->bias},         {"LOSS", problem->desc.loss},    {"LOSS_LN", CLATTN_LOSS_LN},
+        {"LOSS_L2", CLATTN_LOSS_L2},           {"LOSS_DOT", CLATTN_LOSS_DOT},   {"READOUT", problem->desc.readout},
+        {"READOUT_NONE", CLATTN_READOUT_NONE}, {"READOUT_Q", CLATTN_READOUT_Q},
+    };
+
+    step_constants(step, numbers, sizeof numbers / sizeof *numbers);
+}
+
 static struct kernel_step step_of(const struct problem *problem, const struct ttt_tiles *t, const struct ttt_sizes *s)
 {
     const clattn_plan_desc *desc = &problem->desc;
     struct kernel_step step = kernel_step(FILE_ttt_scan, problem);
     const struct number numbers[] = {
-        {"LAYERS", layers_of(problem)},
-        {"HIDDEN_DIM", desc->hidden_dim},
-        {"BIAS", problem->rule->bias},
-        {"OMEGA", desc->omega},
-        {"ROW_BLOCK", t->row_block},
-        {"ROW_LANES", t->row_lanes},
-        {"MUON", desc->muon != CLATTN_MUON_NONE},
-        {"LOSS", desc->loss},
-        {"LOSS_LN", CLATTN_LOSS_LN},
-        {"LOSS_L2", CLATTN_LOSS_L2},
-        {"READOUT", desc->readout},
-        {"READOUT_NONE", CLATTN_READOUT_NONE},
-        {"READOUT_Q", CLATTN_READOUT_Q},
+        {"LAYERS", layers_of(problem)}, {"HIDDEN_DIM", desc->hidden_dim}, {"OMEGA", desc->omega},
+        {"ROW_BLOCK", t->row_block},    {"ROW_LANES", t->row_lanes},      {"MUON", desc->muon != CLATTN_MUON_NONE},
     };
 
     step_tile(&step, t->group, t->vec, t->chunk, t->sub_group);
     step_constants(&step, numbers, sizeof numbers / sizeof *numbers);
     add_places(&step, s, layers_of(problem));
     add_muon(&step, desc->muon);
+    ttt_add_kinds(&step, problem);
     step_local(&step, "LOCAL_SUMS", t->group, sizeof(float));
     return step;
+}
+
+/* Turns of loops that a work-item has: of a batch, about the products of its tokens with the weights, there and back; of
+ * a token with Muon, three products in each of its steps. */
+static int64_t batch_turns(const struct problem *problem, const struct ttt_tiles *t, const struct ttt_sizes *s)
+{
+    int64_t turns = 1;
+
+    for (int i = 0; i < layers_of(problem); i++)
+        turns += 2 * problem->desc.mini_batch * s->pitch_x[i] * s->pitch_y[i] / (t->row_block * t->vec * t->group);
+    return turns;
+}
+
+static int64_t muon_turns(const struct problem *problem, const struct ttt_tiles *t, const struct ttt_sizes *s)
+{
+    enum { UNROLLED = 4 };
+
+    return layers_of(problem) * MUON_STEPS * s->few * s->few * (2 * s->many + s->few) / (UNROLLED * t->vec * t->group);
+}
+
+/* llvmpipe, a CPU that stands in for a GPU, leaves a loop when a work-item has had 65535 turns of all its loops. */
+static int64_t tokens_of_launch(const struct device_facts *facts, const struct problem *problem,
+                                const struct ttt_tiles *t, const struct ttt_sizes *s)
+{
+    enum { MOST_TURNS = 32768 };
+
+    if (facts->device->info.gpu || facts->device->serial)
+        return 0;
+    if (problem->desc.muon != CLATTN_MUON_NONE) /* a chunk is a token */
+        return higher(1, MOST_TURNS / higher(1, muon_turns(problem, t, s)));
+    return problem->desc.mini_batch * higher(1, MOST_TURNS / batch_turns(problem, t, s));
 }
 
 static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
@@ -235,6 +268,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     sizes = sizes_of(problem, &s->tiles);
     s->fixed = sizes.tokens;
     s->row = sizes.row;
+    s->tokens = tokens_of_launch(facts, problem, &s->tiles, &sizes);
     s->step = step_of(problem, &s->tiles, &sizes);
     return step_fits(&s->step, facts->device);
 }
@@ -249,8 +283,7 @@ static struct reach reach(const struct problem *problem, const void *shape)
 /* ---- The recipe ---------------------------------------------------------------------------------------------------
  */
 
-/* The first layer's weights by the names of the kernel, if they are the state */
-static void bind_state(struct builder *b)
+void ttt_bind_state(struct builder *b)
 {
     build_bind(b, "w1", build_operand(b, CLATTN_STATE_IN));
     build_bind(b, "b1", build_operand(b, CLATTN_INITIAL_BIAS));
@@ -266,12 +299,19 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     const int64_t rows = batch + desc->omega - 1 + s->tiles.chunk + 4; /* blocks reach beyond the last */
     const int64_t head = round_up(s->fixed + rows * s->row, 16), heads = desc->heads;
     const ir_expression apart[3] = {build_constant(b, heads * head), build_constant(b, 0), build_constant(b, head)};
+    const int first = b->ir->step_count, parted = s->tokens > 0, loop = build_next_loop(b);
+    int memory;
 
     if (problem->rule->model == MODEL_LINEAR)
-        bind_state(b);
-    build_bind(b, "memory", build_scratch_of(b, "memory", CLATTN_F32, desc->batch * heads * head, apart));
+        ttt_bind_state(b);
+    memory = build_scratch_of(b, "memory", CLATTN_F32, desc->batch * heads * head, apart);
+    build_bind(b, "memory", parted ? build_carry(b, memory) : memory);
     build_number(b, "mini_batch", build_constant(b, batch));
+    build_number(b, "first_row", parted ? ir_loop_value(b->ir, IR_LOOP_FIRST, loop) : build_constant(b, 0));
+    build_number(b, "stretch_rows", build_constant(b, parted ? s->tokens : desc->seq_len));
     build_kernel(b, &s->step, (struct grid3){build_length(b, IR_SEQUENCES), heads, 1});
+    if (parted)
+        build_loop(b, first, build_length(b, IR_TOKENS), s->tokens);
     return CLATTN_SUCCESS;
 }
 
