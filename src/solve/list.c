@@ -29,6 +29,7 @@
     X(mesa)                                                                                                            \
     X(mesa_tokens)                                                                                                     \
     X(lact)                                                                                                            \
+    X(ttt_matrix)                                                                                                      \
     X(ttt)                                                                                                             \
     X(flash_team)                                                                                                      \
     X(flash_matrix)                                                                                                    \

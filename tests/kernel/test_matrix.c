@@ -49,6 +49,7 @@ static const struct check_case
     spans  = { "spans",  1, 530, 1, 1, 32, 128, BOTH | VK | NORM, SLOW, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* long enough for segments */
     lasts  = { "lasts",  1, 530, 1, 1, 32, 128, BOTH,             SLOW, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* the same without norms */
     resets = { "resets", 1, 530, 1, 1, 32, 128, BOTH | VK | NORM, HARD, NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
+    batches = { "batches", 2, 45, 2, 2, 32, 48, BOTH,            USUAL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
     /* of a list */
     cached = { "cached",  2, 19, 6, 2,  7, 13, LSE,             HARD,  NULL, 0, 0, 0, 0, 0, 100, 0, 0 },
     early  = { "early",   1, 77, 4, 2, 64, 64, LSE | SINK,      HARD,  NULL, 0, -0.8, 0, 0, 0, 20, 0, 0 }, /* maxima that rise */
@@ -121,6 +122,13 @@ static const struct row {
     { "amd_rdna4", "mesa_net",            0, CLATTN_BF16, 32, &narrow, 0, 0, 0 },
     { "intel_8",   "mesa_net",            0, CLATTN_F16,  32, &odd,    0, 0, 0 },
     { "intel_16",  "mesa_net",            2, CLATTN_BF16, 32, &narrow, 0, 0, 0 }, /* maps, reversed */
+    { "nvidia",    "ttt_linear",           0, CLATTN_BF16, 16, &batches, 1, 0, 0 },
+    { "nvidia",    "titans",               1, CLATTN_F16,  16, &batches, 0, 0, 0 }, /* alpha momentum */
+    { "amd_cdna",  "ttt_linear",           1, CLATTN_F16,  16, &batches, 0, 0, 0 }, /* theta, fla's readout */
+    { "amd_rdna3", "titans",               3, CLATTN_BF16, 16, &batches, 0, 0, 0 }, /* eta, dot */
+    { "amd_rdna4", "ttt_linear",           0, CLATTN_BF16, 16, &batches, 0, 0, 0 },
+    { "intel_8",   "ttt_linear",           0, CLATTN_F16,  16, &batches, 0, 0, 0 },
+    { "intel_16",  "titans",               0, CLATTN_BF16, 16, &batches, 0, 0, 0 },
     { "nvidia",    "softmax_attn",         1, CLATTN_BF16, 32, &tail,   1, 0, 0 },
     { "nvidia",    "softmax_attn",         0, CLATTN_F16,  64, &odd,    1, 0, 0 },
     { "nvidia",    "softmax_attn",         0, CLATTN_BF16, 16, &broad,  0, 0, 0 },
