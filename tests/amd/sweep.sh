@@ -1,6 +1,7 @@
 #!/bin/sh
 # sweep.sh CLATTN FOLDER [PROCESSES [SECONDS]] <JOBS: `clattn verify` of many rules on emulated targets, by hand.
 # sweep.sh --list: all jobs, the most valuable first.
+# sweep.sh --table FOLDER: what was right, as rows of a table (executed.txt, for docs/devices.md).
 #
 # A job is a line "TARGET TYPE ENGINE RULE SHAPE"; ENGINE is a matrix engine, none or auto, SHAPE is what `clattn verify
 # --shape` takes, or all for its own cases. FOLDER/results.tsv has a line a job: target, type, engine, rule, shape,
@@ -63,15 +64,38 @@ one() { # CLATTN FOLDER END TARGET TYPE ENGINE RULE SHAPE
     fi
     tail -n 1 "$output.csv" | awk -F, -v OFS='\t' -v job="$4 $5 $6 $7 $8" -v result=$result -v begin="$begin" \
         -v end="$(date +%s.%N)" 'BEGIN { gsub(" ", OFS, job) }
-        { cases = $3; failed = $4; worst = $3 + 0 ? $5 : "-" } END { print job, cases + 0, failed + 0, worst, end - begin, result }' \
+        { cases = $3; failed = $4; worst = $3 + 0 ? $5 : "-" }
+        END { print job, cases + 0, failed + 0, worst, end - begin, result }' \
         >>"$folder/results.tsv"
     if [ $result = ok ]; then
         rm "$output.csv" "$output.log"
     fi
 }
 
+# Rules and cases by target and type: with the target's engine, without, and of the command's own cases
+table() {
+    awk -F '\t' '
+        function cell(key) { return rules[key] ? rules[key] " rules, " cases[key] " cases" : "—" }
+        $10 == "ok" {
+            key = $1 " " $2 " " ($5 == "all" ? "all" : $3)
+            rules[key]++
+            cases[key] += $6
+        }
+        END {
+            count = split("gfx1100 gfx1201 gfx942 gfx90a gfx1030", targets, " ")
+            split("f32 f16 bf16", types, " ")
+            for (i = 1; i <= count; i++)
+                for (k = 1; k <= 3; k++) {
+                    key = targets[i] " " types[k] " "
+                    print "| " targets[i] " | " types[k] " | " cell(key "auto") " | " cell(key "none") " | " \
+                        cell(key "all") " |"
+                }
+        }' "$1/results.tsv"
+}
+
 case ${1-} in
 --list) list ;;
+--table) table "$2" ;;
 --one) shift; one "$@" ;;
 *)
     mkdir -p "$2"
