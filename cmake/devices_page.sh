@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # devices_page.sh [--check]: writes docs/devices.md, what is known to work where, from the files that say so: the parameters that
-# were measured (src/tune/shipped.json, devices/*.json), the engines (src/device/engine.c) and what the offline compilers take
-# (tests/project/CMakeLists.txt, cmake/offline_known.txt). With --check: says whether it is as they have it, by diff.
+# were measured (src/tune/shipped.json, devices/*.json), the engines (src/device/engine.c), what the offline compilers take
+# (tests/project/CMakeLists.txt, cmake/offline_known.txt) and what an emulator executed (tests/amd/executed.txt). With
+# --check: says whether it is as they have it, by diff.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -79,15 +80,20 @@ AMD's machine code as clang 19 makes it of the kernels, executed instruction by 
 interpreter ([tests/amd](../tests/amd/README.md)). No AMD GPU was at hand. It shows that this code computes the right
 numbers: LLVM's lowering, the layout of lanes and of fragments of WMMA and MFMA, indices into local memory, barriers,
 accesses out of bounds. It does not show hazards and waits, caches, time, or what the driver's own compiler makes.
-\`clattn verify\`, all right:
+\`clattn verify\` was right for every rule below, with the waves of each group in forward and in reverse order. *As it is*:
+with the target's matrix engine (WMMA for f16 and bf16; MFMA for f32, too; gfx1030 has none). *Without an engine*: with
+\`CLATTN_ENGINE=none\`, which changes nothing where there is no engine for the type. Both are of B=1, T=70, H=2, K=V=32 in
+every mode. *Own cases* are those of the command without a shape: more shapes, packed sequences, more options. A dash: not
+run.
 
-| target | rules and types, with B=1, H=2, K=V=32 and T of 24 to 70; f16 and bf16 in chunks |
-|---|---|
-| gfx1100 | every rule in f32, every mode; every rule with chunks in bf16 (WMMA); in f16 \`gated_delta_rule\`, \`kda\`, \`forgetting_attn\`, \`path_attn\`; \`gated_delta_rule\` in bf16 with T=256, K=V=128, too |
-| gfx942 | every rule with chunks in bf16 (MFMA); in f16 the same four; in f32 \`gated_delta_rule\`, \`forgetting_attn\`, \`path_attn\` |
-| gfx1201 | in bf16 \`linear_attn\`, \`retention\`, \`lightning_attn\`, \`simple_gla\`, \`gla\`, \`rwkv6\`, \`delta_rule\`, \`gated_delta_rule\`, \`kda\`, \`comba\`, \`gdn2\`, \`forgetting_attn\` (WMMA); \`simple_gla\` in f32 and f16 |
-| gfx90a | in bf16 \`simple_gla\`, \`gated_delta_rule\`, \`forgetting_attn\` (MFMA); \`simple_gla\` in f32 and f16 |
-| gfx1030 | \`simple_gla\` in every type and \`forgetting_attn\` in f16 and bf16, without matrix instructions |
+| target | type | as it is | without an engine | own cases |
+|---|---|---|---|---|
+$(cat tests/amd/executed.txt)
+
+Of the own cases, \`gated_delta_rule\` in f32 on gfx1100 was run in forward order alone. Right are also the gradients of
+every rule that has them in f32 on gfx1100, gfx1201 and gfx1030, those of \`simple_gla\`, \`gated_delta_rule\` and \`kda\` in
+bf16 on the matrix engines of gfx1100, gfx1201, gfx942 and gfx90a, and the layer \`gated_deltanet\` with its gradients on
+gfx1100, gfx1201, gfx1030 and gfx942 (without them on gfx90a). Other layers and larger shapes were not run.
 
 The tests \`amd.*\` repeat a rule of each kind on gfx1100 and gfx942.
 
