@@ -4,11 +4,11 @@
  *     rows_q, rows_k, rows_x, rows_d    q, k, the written values, the gradient of o
  *     rows_p                            the erase key, where it is neither k nor rows_f
  *     rows_f                            what the state before a row is read by: e^g o p, or p where it erases before the decay
- *     rows_n                            -beta k; of low rank b
+ *     rows_n                            -beta k, or -beta rows_f where the walks leave what rows erase; of low rank b
  *     logs, strengths                   log-decays, a number or KEY_DIM of them; beta
  *
  * One group: a chunk of one head. A row is a write; q and the gradient of o stand in the last row of their token, the decay
- * in the first. */
+ * in the first. A q that reads the state before its row stands in the row before: there it reads the same state after it. Where a walk leaves what rows erase, none leaves it for row 0, a row of zeros. */
 #include "padded.clh"
 #include "row_put.clh"
 
@@ -32,7 +32,7 @@ enum { NORM_Q, NORM_K, NORM_P, STRENGTH_OF, ROW_NUMBERS };
     X(global const strength_t, beta) X(global const erase_t, p) X(global const data_t, e) X(global const gate_t, w) \
     X(global const int, cu) X(global data_t, rows_q) X(global data_t, rows_k) X(global data_t, rows_x) \
     X(global data_t, rows_d) X(global data_t, rows_p) X(global data_t, rows_f) X(global data_t, rows_n) \
-    X(global float, logs) X(global float, strengths)
+    X(global float, logs) X(global float, strengths) X(global float, written) X(global float, low)
 /* clang-format on */
 KERNEL
 pad_rows(TENSORS(PARAMETER) int seq_len, int sequences)
@@ -47,7 +47,8 @@ pad_rows(TENSORS(PARAMETER) int seq_len, int sequences)
 
     for_each(i, CHUNK) {
         int row = first + i, exists = row >= 0 && row < at.rows;
-        chunk_t chunk = chunk_at(at, exists ? row : 0);
+        int reader = row + READ_BEFORE, reads = reader >= 0 && reader < at.rows;
+        chunk_t chunk = chunk_at(at, exists ? row : 0), reading = chunk_at(at, reads ? reader : 0);
         local float *own = numbers + i * ROW_NUMBERS;
         own[NORM_Q] = own[NORM_K] = own[NORM_P] = 1;
         own[STRENGTH_OF] = exists ? write_strength(chunk, 0) : 0.0f;
@@ -56,9 +57,10 @@ pad_rows(TENSORS(PARAMETER) int seq_len, int sequences)
         if (DECAYS == 1)
             logs[logs_at.x + (slot * CHUNK + i) * heads + head] =
                 exists && row % STEPS == 0 ? gate_of_head(gates, head, gate_get(token_row(g, chunk, head), 0)) : 0.0f;
+        if (L2NORM && reads)
+            own[NORM_Q] = row_square(token_row(q, reading, at.qk_head));
         if (!L2NORM || !exists)
             continue;
-        own[NORM_Q] = row_square(token_row(q, chunk, at.qk_head));
         own[NORM_K] = row_square(write_row(k, chunk, at.qk_head));
 #if ERASE_IS_OPERAND
         own[NORM_P] = row_square(write_row(p, chunk, at.qk_head));
@@ -67,15 +69,15 @@ pad_rows(TENSORS(PARAMETER) int seq_len, int sequences)
     SYNC();
     for_each(task, CHUNK * ((KEY_DIM + VEC - 1) / VEC)) {
         int i = task / ((KEY_DIM + VEC - 1) / VEC), n = task % ((KEY_DIM + VEC - 1) / VEC) * VEC, row = first + i;
-        int exists = row >= 0 && row < at.rows;
+        int exists = row >= 0 && row < at.rows, reader = row + READ_BEFORE;
         chunk_t chunk = chunk_at(at, exists ? row : 0);
         local const float *own = numbers + i * ROW_NUMBERS;
         long to = ((slot * CHUNK + i) * heads + head) * KEY_DIM;
         vec query = 0, key = 0, erase = 0, low = 0, decay = 1, log = 0;
 
+        if (reader >= 0 && reader < at.rows && reader % STEPS == STEPS - 1)
+            query = key_map(data_row(token_row(q, chunk_at(at, reader), at.qk_head), n, KEY_DIM), own[NORM_Q], n);
         if (exists) {
-            if (row % STEPS == STEPS - 1)
-                query = key_map(data_row(token_row(q, chunk, at.qk_head), n, KEY_DIM), own[NORM_Q], n);
             key = key_map(data_row(write_row(k, chunk, at.qk_head), n, KEY_DIM), own[NORM_K], n);
             if (DECAYS == 2 && row % STEPS == 0)
                 log = gates_of_head(gates, head, n, gate_row(token_row(g, chunk, head), n, KEY_DIM));
@@ -83,7 +85,6 @@ pad_rows(TENSORS(PARAMETER) int seq_len, int sequences)
                 log = (vec)(gate_of_head(gates, head, gate_get(token_row(g, chunk, head), 0)));
             if (DECAYS > 0)
                 decay = exp2(LOG2E * log);
-            low = -own[STRENGTH_OF] * key;
 #if ERASE_IS_KEY
             erase = key;
 #elif ERASE_IS_GATED
@@ -94,6 +95,8 @@ pad_rows(TENSORS(PARAMETER) int seq_len, int sequences)
             erase = data_row(write_row(p, chunk, head), n, KEY_DIM);
             low = data_row(write_row(e, chunk, head), n, KEY_DIM);
 #endif
+            if (ERASE_STREAMS <= 1)
+                low = -own[STRENGTH_OF] * (!LEAVES_ERASED ? key : ERASE_BEFORE ? erase : decay * erase);
         }
         data_put_row(query, rows_q + rows_q_at.x + to, n, KEY_DIM);
         data_put_row(key, rows_k + rows_k_at.x + to, n, KEY_DIM);
@@ -112,13 +115,18 @@ pad_rows(TENSORS(PARAMETER) int seq_len, int sequences)
         long to = ((slot * CHUNK + i) * heads + head) * VALUE_DIM;
         vec value = 0, cotangent = 0;
 
+        int reader = row + READ_BEFORE;
+        if (reader >= 0 && reader < at.rows && reader % STEPS == STEPS - 1)
+            cotangent = data_row(token_row(d_o, chunk_at(at, reader), head), c, VALUE_DIM);
         if (row >= 0 && row < at.rows) {
             value = data_row(write_row(v, chunk, head), c, VALUE_DIM);
             if (HAS_w)
                 value *= gate_row(write_row(w, chunk, head), c, VALUE_DIM);
-            if (row % STEPS == STEPS - 1)
-                cotangent = data_row(token_row(d_o, chunk, head), c, VALUE_DIM);
         }
+        if (LEAVES_ERASED && HAS_written && slot == 0 && i == 0)
+            f32_put_row((vec)(0), written + written_at.x + to, c, VALUE_DIM);
+        if (LEAVES_ERASED && HAS_low && slot == 0 && i == 0)
+            f32_put_row((vec)(0), low + low_at.x + to, c, VALUE_DIM);
         data_put_row(value, rows_x + rows_x_at.x + to, c, VALUE_DIM);
         data_put_row(cotangent, rows_d + rows_d_at.x + to, c, VALUE_DIM);
     }

@@ -2,14 +2,17 @@
  *     δ = T (X - (P o e^G) S)         (erase_*.clh; X without erase)
  *     O = (Q o e^G) S + A δ
  *     S = e^(G_C) S + (K o e^(G_C - G))ᵀ δ
- * One group: BV value columns of one head of one sequence. */
+ * One group: BV value columns of one head of one sequence. `erased` gets what the rows erase: of low rank W, else
+ * what is missing in E, which is δ without the strengths (prepare.cl, LEAVES_ERASED). */
+#include "row_put.clh"
+
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
     X(global const gate_t, g) X(global const float, a_log) X(global const float, bias) \
     X(global const gate_t, gv) X(global const erase_t, p) X(global const data_t, e) X(global const gate_t, w) \
     X(global const float, den) X(global const int, cu) X(global const int, slots) X(global state_t, snapshots) \
-    X(global const float, records)
+    X(global const float, records) X(global float, erased)
 #define OPTIONALS(X) \
     X(global const state_t, initial) X(global state_t, final)
 /* clang-format on */
@@ -41,22 +44,29 @@ scan(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int states
         erase_begin(erase_U, erase_W);
         SYNC();
         value_rows(D, strength_of(factors), v, v_at, w, w_at, c0, chunk);
-        for (int n0 = 0; n0 < KP; n0 += BK) {
+        for (int n0 = 0; n0 < KP && (STATE_IS_READ || ERASE_MATRICES > 0); n0 += BK) {
             decay_reads(decay, g, g_at, n0, chunk);
-            query_rows(R, norm_of_q(factors), q, q_at, n0, chunk, scale);
-            decay_read_rows(R, decay, READ_BEFORE);
-            SYNC();
-            mma_ab(O, R, S + n0 * BV, BV);
+            if (STATE_IS_READ) {
+                query_rows(R, norm_of_q(factors), q, q_at, n0, chunk, scale);
+                decay_read_rows(R, decay, READ_BEFORE);
+                SYNC();
+                mma_ab(O, R, S + n0 * BV, BV);
+            }
             erase_reads(R, S + n0 * BV, n0, chunk);
             SYNC();
         }
-        tile_scale_rows(O, query_factor(factors), CHUNK, BV);
+        if (STATE_IS_READ)
+            tile_scale_rows(O, query_factor(factors), CHUNK, BV);
         erase_correct(D, R, record + MATRIX);
         SYNC();
+#if HAS_erased
+        erase_leave(D, erase_W, c0, chunk);
+#endif
         copy_in(R, record, MATRIX);
         SYNC();
         mix_values(O, R, D, S, mix_factor, gv, gv_at, c0, chunk);
-        erase_scores(O, R, record + MATRIX);
+        if (STATE_IS_READ)
+            erase_scores(O, R, record + MATRIX);
         SYNC();
         output_store(O, c0, chunk);
         tile_scale_rows(D, write_factor(factors), CHUNK, BV);

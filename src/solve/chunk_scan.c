@@ -55,6 +55,7 @@ struct kernel_step chunk_scan_prepare(const struct problem *problem, const struc
     const struct state_sizes s = state_sizes(problem, t);
     struct kernel_step step = state_step(FILE_prepare, problem, t, &s, OUTPUTS_WRITTEN);
 
+    step_constant(&step, "LEAVES_ERASED", problem->leaves_erased);
     step_local(&step, "LOCAL_ROWS_Q", s.slice, FLOAT);
     step_local(&step, "LOCAL_ROWS_K", s.slice, FLOAT);
     step_local(&step, "LOCAL_SCORES", s.matrix, FLOAT);
@@ -256,6 +257,7 @@ const struct solver solver_chunk_scan = {
     .mode = CLATTN_MODE_CHUNK,
     .rank = 970,
     .transitions = 1,
+    .leaves_erased = 1,
     .tiles_size = sizeof(struct chunk_scan_tiles),
     .shape_size = sizeof(struct chunk_scan_shape),
     .applies = applies,

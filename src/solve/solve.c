@@ -20,7 +20,7 @@ clattn_status solver_tiles(const struct solver *solver, const struct device_fact
 {
     if ((problem->pass == PASS_ATTENTION && !solver->units) ||
         (problem->pass == PASS_TRANSITION && !solver->transitions) ||
-        (problem_is_backward(problem) && !solver->backward))
+        (problem->leaves_erased && !solver->leaves_erased) || (problem_is_backward(problem) && !solver->backward))
         return CLATTN_UNSUPPORTED;
     if (!solver->applies(solver, facts, problem))
         return CLATTN_UNSUPPORTED;

@@ -43,6 +43,7 @@ struct solver {
     int units;       /* v may be unit vectors, which gives the attention matrix (PASS_ATTENTION) */
     int transitions; /* values may be zero and the initial state a unit (PASS_TRANSITION) */
     int backward;    /* it computes the backward pass, or is a step of it */
+    int leaves_erased;   /* it can leave what rows erase (problem->leaves_erased) */
     const void *variant; /* tells apart solvers that share these functions */
     size_t tiles_size;   /* the size of its struct of tiles, which has only ints */
     size_t shape_size;   /* the size of its struct of what follows from the tiles */

@@ -40,6 +40,7 @@ struct chunk_backward_shape {
     struct chunk_backward_tiles tiles;
     struct kernel_step steps[KERNELS], rows, sums;
     int shares, streams, pitch;
+    int leaves;                    /* the walks leave what rows erase */
     int64_t span;                  /* rows; 0: all at once */
     struct problem part, down, up; /* the problem of a span, and its walks */
 };
@@ -323,6 +324,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     struct state_tile row;
 
     s->tiles = *(const struct chunk_backward_tiles *)tiles;
+    s->leaves = is_serial(facts) && facts->engine == NULL && erases(problem);
     others = s->tiles;
     if (is_serial(facts))
         others.group = 1;
@@ -333,6 +335,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     for (int kernel = 0; kernel < KERNELS; kernel++)
         if (kernel != KERNEL_GRADIENTS)
             s->steps[kernel] = chunk_step(problem, &others, files[kernel]);
+    step_constant(&s->steps[KERNEL_ROWS_IN], "LEAVES_ERASED", s->leaves);
     step_constant(&s->steps[KERNEL_OPEN], "MODE", 0);
     step_constant(&s->steps[KERNEL_KEEP], "MODE", 1);
     step_constant(&s->steps[KERNEL_CLOSE], "MODE", 2);
@@ -345,6 +348,10 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
         s->part.desc.seq_len = s->span / problem->desc.steps;
     s->down = walk_down_problem(&s->part, s->tiles.chunk, is_read);
     s->up = walk_up_problem(&s->part, s->tiles.chunk);
+    if (s->leaves) {
+        walk_leaves_erased(&s->down, problem);
+        walk_leaves_erased(&s->up, problem);
+    }
     TRY(step_fits(&s->rows, facts->device));
     return step_fits(&s->steps[KERNEL_GRADIENTS], facts->device);
 }
@@ -382,17 +389,27 @@ static void add_rows_in(const struct walks *w, const struct chunk_backward_shape
     add_rows(w, "rows_n", desc->dtype, K, erase);
     add_rows(w, "logs", CLATTN_F32, decay == DECAY_CHANNEL ? K : 1, decay != DECAY_NONE);
     add_rows(w, "strengths", CLATTN_F32, 1, has_strength(problem));
-    add_rows(w, "read", CLATTN_F32, V, erase || !(s->down.desc.flags & CLATTN_NONCAUSAL));
+    add_rows(w, s->leaves ? "erased" : "read", CLATTN_F32, V, erase || !(s->down.desc.flags & CLATTN_NONCAUSAL));
+    if (s->leaves)
+        bind_rows(w, "read", "erased", 1);
+}
+
+/* What the walk up leaves. */
+static void add_rows_written(const struct walks *w)
+{
+    const int64_t V = w->problem->desc.value_dim;
+
+    add_rows(w, "written", CLATTN_F32, V, 1);
+    add_rows(w, "low", CLATTN_F32, V, is_low_rank(w->problem));
 }
 
 /* What the walks and chunk_gradients leave. */
 static void add_rows_out(const struct walks *w, const struct chunk_backward_shape *s)
 {
     const ir_expression chunks = build_binary(w->b, IR_DIVIDE, w->rows, build_constant(w->b, w->chunk));
-    const int64_t V = w->problem->desc.value_dim;
 
-    add_rows(w, "written", CLATTN_F32, V, 1);
-    add_rows(w, "low", CLATTN_F32, V, is_low_rank(w->problem));
+    if (!s->leaves)
+        add_rows_written(w);
     add_rows(w, "parts", CLATTN_F32, (int64_t)s->streams * s->pitch, 1);
     add_rows(w, "flows", CLATTN_F32, 1, flows_apart(w->problem, 1));
     add_rows(w, "shares", CLATTN_F32, s->shares, s->shares > 0);
@@ -469,15 +486,18 @@ static clattn_status add_gradients(const struct walks *w, const struct span *spa
     struct builder *b = w->b;
     const int64_t heads = problem_work_heads(w->problem);
     const struct grid3 chunks = {w->slots, heads, 1};
-    const int cuts = add_begin(w, span, s);
+    int cuts;
 
+    if (s->leaves)
+        add_rows_written(w);
+    cuts = add_begin(w, span, s);
     add_rows_out(w, s);
     build_number(b, "span", w->rows);
     build_number(b, "first_row", build_constant(b, 0));
     build_number(b, "partial", partial_of(b, span));
     TRY(walk_down(w, cuts, 0));
     TRY(walk_up(w, cuts, "rows_k", "written", 1));
-    if (is_low_rank(w->problem))
+    if (is_low_rank(w->problem) && !s->leaves)
         TRY(walk_up(w, cuts, "rows_n", "low", 0));
     build_kernel(b, &s->steps[KERNEL_GRADIENTS], chunks);
     if (build_bound(b, "ended") != IR_NONE)

@@ -121,6 +121,13 @@ struct problem walk_up_problem(const struct problem *problem, int chunk)
     return walk_problem(problem, rule_up(problem), chunk, CLATTN_REVERSED, problem->desc.scale);
 }
 
+void walk_leaves_erased(struct problem *walk, const struct problem *problem)
+{
+    walk->leaves_erased = 1;
+    if (!(walk->desc.flags & CLATTN_REVERSED) || !is_low_rank(problem))
+        walk->desc.flags |= CLATTN_NONCAUSAL;
+}
+
 /* ---- Recipe -------------------------------------------------------------------------------------------------------
  */
 
@@ -192,6 +199,11 @@ static int rows_from(const struct walks *w, int tensor, int later, int reversed)
     return ir_tensor(b->ir, &slice);
 }
 
+void bind_rows(const struct walks *w, const char *name, const char *of, int later)
+{
+    build_bind(w->b, name, rows_from(w, build_bound(w->b, of), later, 0));
+}
+
 struct binding {
     const char *name;
     int tensor;
@@ -201,8 +213,8 @@ struct binding {
 static clattn_status add_walk(const struct walks *w, const struct problem *walk, const struct binding *bindings,
                               size_t count)
 {
-    static const char *const absent[] = {"gv",       "u",     "bias", "a_log", "slots", "position",
-                                         "accepted", "decay", "m",    "den",   "e",     "p"};
+    static const char *const absent[] = {"gv",    "u", "bias", "a_log", "slots", "position", "accepted",
+                                         "decay", "m", "den",  "e",     "p",     "erased"};
     struct builder *b = w->b;
     const ir_expression lengths[IR_LENGTHS] = {IR_NONE, w->rows, IR_NONE, IR_NONE, IR_NONE};
     const ir_expression *outside = b->lengths;
@@ -226,16 +238,18 @@ clattn_status walk_down(const struct walks *w, int cuts, int to_end)
     const struct problem *problem = w->problem;
     struct problem down = *w->down;
     const int key = problem->rule->erase == ERASE_KEY, erase = erases(problem);
+    const int is_left = down.leaves_erased && !to_end, is_read = erase && !down.leaves_erased;
     const int own = key ? IR_NONE : build_bound(b, problem->rule->order == ERASE_FIRST ? "rows_f" : "rows_p");
     const struct binding bindings[] = {
-        {"q", erase ? rows_from(w, build_bound(b, "rows_f"), 1, 0) : build_bound(b, "rows_k")},
+        {"q", is_read ? rows_from(w, build_bound(b, "rows_f"), 1, 0) : build_bound(b, "rows_k")},
         {"k", build_bound(b, "rows_k")},
         {"v", build_bound(b, "rows_x")},
         {"g", build_bound(b, "logs")},
         {"beta", build_bound(b, "strengths")},
         {"p", own},
         {"e", is_low_rank(problem) ? build_bound(b, "rows_n") : IR_NONE},
-        {"o", build_bound(b, "read")},
+        {"o", down.leaves_erased ? IR_NONE : build_bound(b, "read")},
+        {"erased", is_left ? build_bound(b, "erased") : IR_NONE},
         {"cu", cuts},
         {"initial", build_bound(b, "begins")},
         {"final", to_end ? build_bound(b, "ended") : IR_NONE},
@@ -243,7 +257,7 @@ clattn_status walk_down(const struct walks *w, int cuts, int to_end)
     };
 
     if (to_end)
-        down.desc.state_every = 0;
+        down.desc.state_every = down.leaves_erased = 0;
     return add_walk(w, &down, bindings, sizeof bindings / sizeof *bindings);
 }
 
@@ -251,15 +265,19 @@ clattn_status walk_up(const struct walks *w, int cuts, const char *readers, cons
 {
     struct builder *b = w->b;
     struct problem up = *w->up;
+    const int low_rank = is_low_rank(w->problem), left = up.leaves_erased;
+    /* What reads the state for the erase, and what is written by it */
+    const char *reader = left && !low_rank ? "rows_k" : "rows_n", *written = left && !low_rank ? "rows_n" : "rows_f";
     const struct binding bindings[] = {
         {"q", rows_from(w, build_bound(b, readers), 0, 1)},
         {"k", rows_from(w, build_bound(b, "rows_q"), 0, 1)},
         {"v", rows_from(w, build_bound(b, "rows_d"), 0, 1)},
         {"g", rows_from(w, build_bound(b, "logs"), 1, 1)},
         {"beta", IR_NONE},
-        {"p", rows_from(w, build_bound(b, "rows_n"), 1, 1)},
-        {"e", rows_from(w, build_bound(b, "rows_f"), 1, 1)},
-        {"o", rows_from(w, build_bound(b, out), 0, 1)},
+        {"p", rows_from(w, build_bound(b, reader), 1, 1)},
+        {"e", rows_from(w, build_bound(b, written), 1, 1)},
+        {"o", left && !low_rank ? IR_NONE : rows_from(w, build_bound(b, out), 0, 1)},
+        {"erased", left ? rows_from(w, build_bound(b, low_rank ? "low" : "written"), 1, 1) : IR_NONE},
         {"cu", cuts},
         {"initial", build_bound(b, "ends")},
         {"final", with_states ? build_bound(b, "ended") : IR_NONE},

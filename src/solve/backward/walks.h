@@ -24,6 +24,8 @@ struct walks {
  * is in the rows. */
 struct problem walk_down_problem(const struct problem *problem, int chunk, int is_read);
 struct problem walk_up_problem(const struct problem *problem, int chunk);
+/* The same walks where they leave what rows erase, and are read only if nothing else gives the gradient of values. */
+void walk_leaves_erased(struct problem *walk, const struct problem *problem);
 
 struct walks walks_of(struct builder *b, const struct problem *problem, int chunk, const struct problem *down,
                       const struct problem *up);
@@ -32,6 +34,8 @@ struct walks walks_of(struct builder *b, const struct problem *problem, int chun
 void add_rows(const struct walks *w, const char *name, clattn_dtype type, int64_t width, int wanted);
 /* The same for states, [slot or sequence][head][V][K], of which so many are for a sequence. */
 void add_state_rows(const struct walks *w, const char *name, int64_t count, ir_expression of_one, int wanted);
+/* Binds a name to the rows of another that are so many rows later. */
+void bind_rows(const struct walks *w, const char *name, const char *of, int later);
 /* Adds the steps of a walk. cuts: where packed sequences begin among the rows. to_end: it leaves the states after whole
  * sequences, as `ended`, in place of those before chunks. */
 clattn_status walk_down(const struct walks *w, int cuts, int to_end);
