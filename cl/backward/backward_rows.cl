@@ -144,6 +144,8 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
         place at = place_of(all.sequence, head, seq_len, cu, cu_at);
         chunk_t chunk = chunk_at(at, row);
         global const float *part = parts + parts_at.x + part_of(at, i, span, 0, 0);
+        /* Among padded rows a q that reads the state before its row stands in the row before (pad_rows.cl). */
+        global const float *read_part = parts + parts_at.x + part_of(at, i - (PADDED && READ_BEFORE), span, 0, 0);
         global float *share = shares + shares_at.x + (SHARES > 0 ? number_of_row(at, i, span) * SHARES : 0);
         const gates_t gates = GATES_HERE;
         float strength, by_strength = 0, all_flow = 0, rates = 0, biases = 0, bonus = 0;
@@ -253,7 +255,7 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
 #endif
             for (int l = 0; l < KL; l++) {
                 int n = channel_of(l);
-                own[l] = part_sum(part + read * TILES * KP, n);
+                own[l] = part_sum(read_part + read * TILES * KP, n);
 #if BONUS
                 float weight = n < KEY_DIM ? gate_get(u, at_row(u_at, 0, 0, head) + n) : 0.0f;
                 own[l] += r * weight * rows_k[n];

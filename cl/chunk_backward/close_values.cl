@@ -1,19 +1,35 @@
-/* The gradients of v and of its gate, from that of what a row writes. One group: a chunk of one head. */
+/* The gradients of v and of its gate, from that of what a row writes, and of its bonus, which the row reads itself: q and
+ * do of that read stand in the row before (pad_rows.cl). One group: a chunk of one head. */
 #include "gradient.clh"
 #include "padded.clh"
 
 /* clang-format off */
 #define TENSORS(X) \
-    X(global const data_t, v) X(global const gate_t, w) X(global const int, cu) X(global const float, strengths) \
-    X(global const float, written) X(global data_t, d_v) X(global out_t, d_w)
+    X(global const data_t, v) X(global const gate_t, w) X(global const gate_t, u) X(global const int, cu) \
+    X(global const data_t, rows_q) X(global const data_t, rows_k) X(global const data_t, rows_d) \
+    X(global const float, strengths) X(global const float, written) X(global data_t, d_v) X(global out_t, d_w)
 /* clang-format on */
 KERNEL
-close_values(TENSORS(PARAMETER) int seq_len, int sequences)
+close_values(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
 {
     TENSORS(ABSENT)
     long slot = get_group_id(0), heads = get_num_groups(1), head = get_group_id(1);
     place at = place_of_padded(slot, head, sequences, seq_len, cu, cu_at);
     int first = (int)(slot - padded_first(at, seq_len)) * CHUNK - 1;
+#if READ_BEFORE
+    local float bonus[CHUNK];
+
+    for_each(i, CHUNK) {
+        long own = (slot * CHUNK + i) * heads + head;
+        vec sum = 0;
+        for (int n = 0; n < KEY_DIM && first + i >= 0; n += VEC)
+            sum += data_row(rows_q + rows_q_at.x + (own - heads) * KEY_DIM, n, KEY_DIM) *
+                   data_row(rows_k + rows_k_at.x + own * KEY_DIM, n, KEY_DIM) *
+                   gate_row(u + at_row(u_at, 0, 0, head), n, KEY_DIM);
+        bonus[i] = scale * vec_sum(sum);
+    }
+    SYNC();
+#endif
 
     for_each(task, CHUNK * ((VALUE_DIM + VEC - 1) / VEC)) {
         int i = task / ((VALUE_DIM + VEC - 1) / VEC), c = task % ((VALUE_DIM + VEC - 1) / VEC) * VEC, row = first + i;
@@ -26,6 +42,9 @@ close_values(TENSORS(PARAMETER) int seq_len, int sequences)
         x = f32_row(written + written_at.x + own * VALUE_DIM, c, VALUE_DIM);
         if (HAS_strengths)
             x *= strengths[strengths_at.x + own];
+#if READ_BEFORE
+        x += bonus[i] * data_row(rows_d + rows_d_at.x + (own - heads) * VALUE_DIM, c, VALUE_DIM);
+#endif
         if (HAS_w)
             gate = gate_row(write_row(w, chunk, head), c, VALUE_DIM);
         if (is_given(d_v))

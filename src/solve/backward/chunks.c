@@ -71,7 +71,7 @@ static int applies(const struct solver *solver, const struct device_facts *facts
 {
     return has_engine(solver, facts, problem) && problem_is_backward(problem) && has_state_of_matrices(problem) &&
            problem_reads(problem) == 1 && !problem_normalized(problem) && !problem_reads_whole(problem) &&
-           !reads_bonus(problem) && !(problem->desc.flags & CLATTN_VALUE_GATE);
+           !(problem->desc.flags & CLATTN_VALUE_GATE);
 }
 
 /* ---- Tiles and kernels --------------------------------------------------------------------------------------------
