@@ -26,6 +26,7 @@ enum { WIDTH = VEC };
 #define lane_at(p) vec_at(p)
 #define lane_row(STORAGE, x, n) CAT(STORAGE, _row)(x, n, KEY_DIM)
 #define lane_store(x, to) vec_store(x, to)
+#define tile_lane(p) vec_at(p)
 #define one_by_one
 #else
 typedef float lane_t;
@@ -33,6 +34,7 @@ enum { WIDTH = 1 };
 #define lane_at(p) (*(p))
 #define lane_row(STORAGE, x, n) CAT(STORAGE, _get)(x, n)
 #define lane_store(x, to) (*(to) = (x))
+#define tile_lane(p) tile_number(p)
 #define one_by_one _Pragma("unroll 1") /* what is indexed in the loop within stays in registers */
 #endif
 
@@ -63,7 +65,7 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
     LOCAL_FLOATS(B, LOCAL_PAIRS) /* [PAIRS][CHUNK][CP] */
     LOCAL_FLOATS(area, LOCAL_AREA)
     PRODUCT_LOCALS
-    local float through[BK]; /* rowsum(S o dS) */
+    LOCAL_FLOATS(through, BK) /* rowsum(S o dS) */
     /* Sums of rows by channels, [CHUNK][BK]; on an engine they take the tiles' place */
     local float *dq = area, *dk = dq + CHUNK * BK, *dp = dk + CHUNK * BK, *db = dp + CHUNK * BK;
     /* do, what rows write, -dx or z, and u, [CHUNK][BV]; S and dS, [BV][BK] */
@@ -153,11 +155,13 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
                 sums_add(m, &sums_p, dp, lost, S);
             if (LOW_RANK)
                 sums_add(m, &sums_b, db, second, dS);
-            for_each(n, BK) {
-                float sum = 0;
-                for (int c = 0; c < BV; c++)
-                    sum += tile_number(S + c * STATE_PITCH + n) * tile_number(dS + c * STATE_PITCH + n);
-                through[n] += sum;
+            for_each(task, BK / WIDTH) {
+                lane_t sum = at_slice(through, 0);
+                for (int c = 0; c < BV; c++) {
+                    int from = c * STATE_PITCH + task * WIDTH;
+                    sum += tile_lane(S + from) * tile_lane(dS + from);
+                }
+                at_slice(through, 0) = sum;
             }
         }
         if (pass == 0)
@@ -175,6 +179,12 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
             lane_t keys[CHUNK], by_keys[CHUNK], lows[LOW_RANK ? CHUNK : 1], by_lows[LOW_RANK ? CHUNK : 1];
             lane_t flow[CHUNK], fade[CHUNK]; /* dg; e^(G_i - G_j) of the row i at work */
             lane_t factor = 1, run = 0, run_before = 0;
+#if GROUP == 1 /* a work-item has room for what another makes again */
+            lane_t factors[CHUNK];
+#define factor_of(i) factors[i]
+#else
+#define factor_of(i) lane_factor(row0 + (i), n)
+#endif
             global float *to = parts + parts_at.x + (row0 * heads + head) * STREAMS * PITCH + n;
             const long pitch = heads * STREAMS * PITCH; /* from row to row */
 
@@ -183,12 +193,16 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
                     lane_store((lane_t)(0), to + i / STREAMS * pitch + i % STREAMS * PITCH);
                 continue;
             }
+#if GROUP == 1
+            for (int i = 0; i < CHUNK; i++)
+                factors[i] = lane_factor(row0 + i, n);
+#endif
             /* What meets the states before and after the chunk */
             unrolled
             for (int i = 0; i < CHUNK; i++) {
                 long row = row0 + i;
                 lane_t before_row = factor;
-                factor *= lane_factor(row, n);
+                factor *= factor_of(i);
                 keys[i] =
                     (HAS_strengths ? strengths[strengths_at.x + row * heads + head] : 1.0f) * lane_key(rows_k, row, n);
                 if (LOW_RANK)
@@ -205,7 +219,7 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
                 by_keys[i] = factor * at_slice(dk, i);
                 if (LOW_RANK)
                     by_lows[LOW_RANK ? i : 0] = factor * at_slice(db, i);
-                factor *= lane_factor(row, n);
+                factor *= factor_of(i);
                 run += scale * lane_key(rows_q, row, n) * at_slice(dq, i);
                 if (ERASES && !ERASE_BEFORE)
                     run += lane_key(ERASE_ROWS, row, n) * at_slice(dp, i);
@@ -234,7 +248,7 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
                     p = lane_key(ERASE_ROWS, row0 + i, n);
                     by_p = at_slice(dp, i);
                 }
-                here = lane_factor(row0 + i, n);
+                here = factor_of(i);
                 unrolled
                 for (int j = 0; j < CHUNK; j++) {
                     const int l = LOW_RANK ? j : 0;

@@ -8,7 +8,8 @@
  *     logs, strengths                   log-decays, a number or KEY_DIM of them; beta
  *
  * One group: a chunk of one head. A row is a write; q and the gradient of o stand in the last row of their token, the decay
- * in the first. A q that reads the state before its row stands in the row before: there it reads the same state after it. Where a walk leaves what rows erase, none leaves it for row 0, a row of zeros. */
+ * in the first. A q that reads the state before its row stands in the row before: there it reads the same state after
+ * it. Where a walk leaves what rows erase, none leaves it for row 0, a row of zeros. */
 #include "padded.clh"
 #include "row_put.clh"
 
