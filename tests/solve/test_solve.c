@@ -133,10 +133,10 @@ static void note_step(const struct made *made, int number)
     assert_int_equal(argument - made->ir.steps[number].first_argument, made->ir.steps[number].argument_count);
 }
 
-/* Parameters that only a caller's choice of operands gives, none of the variants below. */
+/* Parameters that only a caller's choice of operands or the backward pass gives, none of the variants below. */
 static int is_optional(const char *name)
 {
-    static const char *const names[] = {"cu", "slots", "accepted", "snapshots", "cu_kv", "lens"};
+    static const char *const names[] = {"cu", "slots", "accepted", "snapshots", "cu_kv", "lens", "erased"};
 
     for (size_t i = 0; i < COUNT(names); i++)
         if (strcmp(names[i], name) == 0)
