@@ -3,6 +3,7 @@
 
 #include "tuner/timing.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { LONGEST = 512, RUNS = 5 };
@@ -137,27 +138,29 @@ void tune_set_from_rows(struct tune_result *result)
 
 clattn_status tune_crossover(const struct tune *tune, struct check_device *device, struct tune_result *result)
 {
-    struct crossing crossing;
+    struct crossing *crossing = calloc(1, sizeof *crossing); /* more than a stack of Windows' has */
     struct tune_lengths *lengths = &result->lengths;
     clattn_status status;
 
-    memset(&crossing, 0, sizeof crossing);
-    status = open_solvers(tune, device, result, &crossing);
+    if (crossing == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    status = open_solvers(tune, device, result, crossing);
     lengths->count = 0;
     if (status == CLATTN_SUCCESS)
-        build_plans_ahead(tune, result, &crossing);
+        build_plans_ahead(tune, result, crossing);
     for (int64_t tokens = 1; tokens <= LONGEST && status == CLATTN_SUCCESS; tokens *= 2) {
         lengths->tokens[lengths->count] = tokens;
         for (int s = 0; s < result->count; s++) {
-            replace_plan(&crossing, &result->outcomes[s].entry.tuned, s, tokens);
-            lengths->seconds[lengths->count][s] = time_length(&crossing, lengths, s, tokens);
+            replace_plan(crossing, &result->outcomes[s].entry.tuned, s, tokens);
+            lengths->seconds[lengths->count][s] = time_length(crossing, lengths, s, tokens);
         }
         lengths->count++;
     }
     tune_set_from_rows(result);
     for (int s = 0; s < result->count; s++) {
-        clattn_plan_destroy(crossing.plans[s]);
-        trial_close(&crossing.trials[s]);
+        clattn_plan_destroy(crossing->plans[s]);
+        trial_close(&crossing->trials[s]);
     }
+    free(crossing);
     return status;
 }
