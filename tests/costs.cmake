@@ -1,10 +1,9 @@
 # About how many seconds of a core tests of the preset release take where no kernel was compiled before, of those that take twelve or more
 # (Debian 12, PoCL 3.1; `sort -k3 -rn Testing/Temporary/CTestCostData.txt` has them after a run of `ctest -j1`). CTest starts those
-# first that cost most: without this the first run in a build folder ends with one long test alone. offline_… want two cores at
-# once, which only the start of a run has.
+# first that cost most: without this the first run in a build folder ends with one long test alone.
 set(test_costs
-    offline_amd_cdna=1000 offline_amd_rdna3=1000 offline_amd_rdna4=1000 offline_compilers=1000 offline_intel=1000
-    offline_intel_16=1000 offline_intel_8=1000 offline_nvidia=1000 matrix.nvidia=110 sanitizers=160 windows=110
+    offline_amd_cdna=20 offline_amd_rdna3=20 offline_amd_rdna4=20 offline_compilers=60 offline_intel=60
+    offline_intel_16=20 offline_intel_8=20 offline_nvidia=20 matrix.nvidia=110 sanitizers=160 windows=110
     guards=50 list=60 tune=80 rope=50 cli.verify=60 states=60 cli.examples=59 threads.rows=59 tuner=24 causality=58
     cli.bench=58 threads.mistakes=55 oclgrind.gated_delta_rule=54 forgets=50 backward=52 mixed=28 dims=20 autograd.device=20
     backward.shared=30 rules.log_linear_gated_delta_rule=15 summary=13 python=12 platform.macos-arm64=50 views=50
