@@ -49,8 +49,10 @@ rm out.safetensors
 
 split verify short_conv -s B=2,T=37,H=4,V=20 -t f32 -m auto --split tokens || fail "verify"
 [ "$(grep -c '^short_conv .* ok$' out)" = 1 ] || fail "verify prints its row once"
-split bench short_conv -s B=2,T=37,H=4,V=20 -n 5 --split tokens --json || fail "bench"
-[ "$(grep -c '"time_ms"' out)" = 1 ] || fail "bench has one time"
+for split in tokens heads batch; do
+    split bench short_conv -s B=2,T=37,H=4,V=20 -n 5 --split $split --json || fail "bench --split $split"
+    [ "$(grep -c '"time_ms"' out)" = 1 ] || fail "bench --split $split has one time"
+done
 
 # Errors: of all ranks, of the library, and of one rank, whose folder has no input
 says()

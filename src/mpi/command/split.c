@@ -472,7 +472,7 @@ static clattn_status make_part(struct job *job, uint64_t seed)
     clattn_status status;
 
     if (job->slice.count == 0 || job->slice.split == CLATTN_MPI_HEADS || is_packed) {
-        status = check_make(job->whole, &job->whole->desc, seed, CHECK_GATES_USUAL, NULL);
+        status = check_make(job->whole, &desc, seed, CHECK_GATES_USUAL, NULL);
         if (status == CLATTN_SUCCESS)
             status = take_part(job);
         for (int id = 1; id < OPERAND_COUNT; id++)
