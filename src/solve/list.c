@@ -8,6 +8,7 @@
     X(chunk_scan)                                                                                                      \
     X(recurrent)                                                                                                       \
     X(levels_scan)                                                                                                     \
+    X(levels_tree)                                                                                                     \
     X(levels_pieces)                                                                                                   \
     X(levels_tokens)                                                                                                   \
     X(matrix_backward)                                                                                                 \

@@ -1,0 +1,115 @@
+/* The node of each block, from a state of zero and from the unit matrix, piece by piece:
+ *     D = T (X - (P o e^G) S)        S <- e^(G_C) S + (K o e^(G_C - G))^T D        (tree.clh)
+ * One group: SUBS tiles of columns of a block of one head; a sub-group: one of them, transposed, in registers. */
+#include "tree.clh"
+
+#define COLUMNS (SUBS * 16)
+#define COLUMN_PITCH (COLUMNS + 8)
+
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, k) X(global const data_t, v) X(global const int, cu) X(global const uint, records) \
+    X(global uint, nodes) X(global float, fades)
+/* clang-format on */
+KERNEL
+levels_leaf(TENSORS(PARAMETER) int seq_len, int sequences, int slots)
+{
+    TENSORS(ABSENT)
+    LOCAL_NUMBERS(keys, LOCAL_KEYS)
+    LOCAL_NUMBERS(values, LOCAL_VALUES)
+    LOCAL_NUMBERS(strips, LOCAL_STRIPS)
+    local float factors[PIECES * FACTORS] __attribute__((aligned(16)));
+    ENGINE_LOCALS
+    engine_t m = engine_begin(engine_scratch);
+    const long slot = get_group_id(0);
+    chunk_t chunk = chunk_of_slot(slot, get_group_id(1), sequences, seq_len, cu, cu_at);
+    const int sub = LANE / ENGINE_LANES, c0 = get_group_id(2) * COLUMNS, column = c0 / 16 + sub, writes = column < VT;
+    local data_t *strip = strips + sub * STRIP;
+    global const uint *record;
+    address_t key_rows, key_columns, value_columns;
+    acc_t S[KT];
+
+    if (chunk.count <= 0 || chunk.row + CHUNK >= chunk.at.rows) /* nobody reads the last one's */
+        return;
+    record = records_of(records, records_at, chunk, chunk.row, seq_len);
+    rows_stage(keys, KEY_PITCH, write_row(k, chunk, chunk.at.qk_head), k_at.z, KEY_DIM, CHUNK);
+    if (c0 < VALUE_DIM)
+        rows_stage(values, COLUMN_PITCH, write_row(v, chunk, chunk.at.head) + c0, v_at.z, min(COLUMNS, VALUE_DIM - c0),
+                   CHUNK);
+    for_each(i, PIECES * FACTORS)
+        factors[i] = record_factors(record + i / FACTORS * NEXT_RECORD)[i % FACTORS];
+    copies_end();
+    SYNC();
+    if (!ERASES && get_group_id(2) == 0 && LANE == 0) {
+        float fade = 1;
+        for (int piece = 0; piece < PIECES; piece++)
+            fade *= factors[piece * FACTORS + OF_STATE];
+        fades[fades_at.x + fade_of(slot, chunk.at.head, 0, slots)] = fade;
+    }
+    key_rows = address_of(keys + frag_lane(m, KEY_PITCH));
+    key_columns = address_of(keys + frag_lane_t(m, KEY_PITCH));
+    value_columns = address_of(values + chain_lane_t(m, COLUMN_PITCH) + sub * 16);
+    engine_unrolled
+    for (int kt = 0; kt < KT; kt++)
+        S[kt] = writes ? (acc_t)(0) : unit_acc(m, (column - VT) * 16, kt * 16);
+    for (int piece = 0; piece < PIECES; piece++, record += NEXT_RECORD) {
+        local const float *factor = factors + piece * FACTORS;
+        acc_t D[PT];
+        chain_t B[PT];
+
+        engine_unrolled
+        for (int n = 0; n < PT; n++) {
+            acc_t x = acc_of(m, chain_load_t(m, address_plus(value_columns, (piece * PT + n) * 16 * COLUMN_PITCH),
+                                             COLUMN_PITCH));
+            D[n] = writes ? x : (acc_t)(0);
+        }
+        if (ERASES) {
+            acc_t U[PT];
+            engine_unrolled
+            for (int n = 0; n < PT; n++)
+                U[n] = 0;
+            engine_unrolled
+            for (int kt = 0; kt < KT; kt++) {
+                chain_t R = chain_of(m, S[kt]);
+                engine_unrolled
+                for (int n = 0; n < PT; n++)
+                    U[n] = mma_frag(m, U[n], R,
+                                    frag_load(m, address_plus(key_rows, (piece * PT + n) * 16 * KEY_PITCH + kt * 16),
+                                              KEY_PITCH));
+            }
+            engine_unrolled
+            for (int n = 0; n < PT; n++)
+                B[n] = chain_of(m, D[n] - acc_factors(m, factor + OF_ERASES + n * 16) * U[n]);
+            engine_unrolled
+            for (int n = 0; n < PT; n++) {
+                D[n] = 0;
+                engine_unrolled
+                for (int j = 0; j <= n; j++)
+                    D[n] = mma_frag(m, D[n], B[j], record_frag(m, record, 1, n, j));
+            }
+        }
+        engine_unrolled
+        for (int n = 0; n < PT; n++)
+            B[n] = chain_of(m, acc_factors(m, factor + OF_WRITES + n * 16) * D[n]);
+        engine_unrolled
+        for (int kt = 0; kt < KT; kt++) {
+            S[kt] *= factor[OF_STATE];
+            engine_unrolled
+            for (int n = 0; n < PT; n++)
+                S[kt] = mma_frag(
+                    m, S[kt], B[n],
+                    frag_load_t(m, address_plus(key_columns, (piece * PT + n) * 16 * KEY_PITCH + kt * 16), KEY_PITCH));
+        }
+    }
+    nodes += nodes_at.x + node_of(slot, chunk.at.head);
+    engine_unrolled
+    for (int kt = 0; kt < KT; kt++) {
+        frag_t x;
+        engine_sync_own(); /* every lane has loaded the tile before */
+        acc_put(m, strip, STRIP_PITCH, S[kt]);
+        engine_sync_own(); /* the tile is whole */
+        x = frag_load(m, address_of(strip + frag_lane(m, STRIP_PITCH)), STRIP_PITCH);
+        if (column < COLUMN_TILES)
+            frag_put(m, nodes + (column * KT + kt) * FRAG, x);
+    }
+}
