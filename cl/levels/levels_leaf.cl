@@ -32,13 +32,10 @@ levels_leaf(TENSORS(PARAMETER) int seq_len, int sequences, int slots)
     if (chunk.count <= 0 || chunk.row + CHUNK >= chunk.at.rows) /* nobody reads the last one's */
         return;
     record = records_of(records, records_at, chunk, chunk.row, seq_len);
-    rows_stage(keys, KEY_PITCH, write_row(k, chunk, chunk.at.qk_head), k_at.z, KEY_DIM, CHUNK);
-    if (c0 < VALUE_DIM)
-        rows_stage(values, COLUMN_PITCH, write_row(v, chunk, chunk.at.head) + c0, v_at.z, min(COLUMNS, VALUE_DIM - c0),
-                   CHUNK);
+    k = write_row(k, chunk, chunk.at.qk_head);
+    v = write_row(v, chunk, chunk.at.head) + c0;
     for_each(i, PIECES * FACTORS)
         factors[i] = record_factors(record + i / FACTORS * NEXT_RECORD)[i % FACTORS];
-    copies_end();
     SYNC();
     if (!ERASES && get_group_id(2) == 0 && LANE == 0) {
         float fade = 1;
@@ -53,14 +50,24 @@ levels_leaf(TENSORS(PARAMETER) int seq_len, int sequences, int slots)
     for (int kt = 0; kt < KT; kt++)
         S[kt] = writes ? (acc_t)(0) : unit_acc(m, (column - VT) * 16, kt * 16);
     for (int piece = 0; piece < PIECES; piece++, record += NEXT_RECORD) {
+        const int row = piece % STAGE_PIECES * PIECE;
         local const float *factor = factors + piece * FACTORS;
         acc_t D[PT];
         chain_t B[PT];
 
+        if (row == 0) {
+            SYNC(); /* the rows before have been read */
+            rows_stage(keys, KEY_PITCH, k + piece * PIECE * k_at.z, k_at.z, KEY_DIM, STAGE_ROWS);
+            if (c0 < VALUE_DIM)
+                rows_stage(values, COLUMN_PITCH, v + piece * PIECE * v_at.z, v_at.z, min(COLUMNS, VALUE_DIM - c0),
+                           STAGE_ROWS);
+            copies_end();
+            SYNC();
+        }
         engine_unrolled
         for (int n = 0; n < PT; n++) {
-            acc_t x = acc_of(m, chain_load_t(m, address_plus(value_columns, (piece * PT + n) * 16 * COLUMN_PITCH),
-                                             COLUMN_PITCH));
+            acc_t x =
+                acc_of(m, chain_load_t(m, address_plus(value_columns, (row + n * 16) * COLUMN_PITCH), COLUMN_PITCH));
             D[n] = writes ? x : (acc_t)(0);
         }
         if (ERASES) {
@@ -73,9 +80,9 @@ levels_leaf(TENSORS(PARAMETER) int seq_len, int sequences, int slots)
                 chain_t R = chain_of(m, S[kt]);
                 engine_unrolled
                 for (int n = 0; n < PT; n++)
-                    U[n] = mma_frag(m, U[n], R,
-                                    frag_load(m, address_plus(key_rows, (piece * PT + n) * 16 * KEY_PITCH + kt * 16),
-                                              KEY_PITCH));
+                    U[n] =
+                        mma_frag(m, U[n], R,
+                                 frag_load(m, address_plus(key_rows, (row + n * 16) * KEY_PITCH + kt * 16), KEY_PITCH));
             }
             engine_unrolled
             for (int n = 0; n < PT; n++)
@@ -98,7 +105,7 @@ levels_leaf(TENSORS(PARAMETER) int seq_len, int sequences, int slots)
             for (int n = 0; n < PT; n++)
                 S[kt] = mma_frag(
                     m, S[kt], B[n],
-                    frag_load_t(m, address_plus(key_columns, (piece * PT + n) * 16 * KEY_PITCH + kt * 16), KEY_PITCH));
+                    frag_load_t(m, address_plus(key_columns, (row + n * 16) * KEY_PITCH + kt * 16), KEY_PITCH));
         }
     }
     nodes += nodes_at.x + node_of(slot, chunk.at.head);

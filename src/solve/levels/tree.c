@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-enum { PIECE = 32, TILE = MATRIX_TILE, PAD = 8, STRIP_PITCH = 24, NUMBER = 2, FLOAT = 4, FRAG = 128 };
+enum { PIECE = 32, STAGE_ROWS = 64, TILE = MATRIX_TILE, PAD = 8, STRIP_PITCH = 24, NUMBER = 2, FLOAT = 4, FRAG = 128 };
 
 struct tree_tiles {
     int block, leaf_columns;
@@ -111,24 +111,26 @@ static int64_t factor_bytes(const struct problem *problem, int block)
 
 static void derive_leaf(const struct device_facts *facts, const struct problem *problem, struct tree_shape *s)
 {
-    const int block = s->tiles.block, columns = s->tiles.leaf_columns, tiles = columns / TILE;
+    const int columns = s->tiles.leaf_columns, tiles = columns / TILE;
 
     s->leaf = step_of(FILE_levels_leaf, facts, problem, s, tiles);
-    step_local(&s->leaf, "LOCAL_KEYS", (int64_t)block * (problem->desc.key_dim + PAD), NUMBER);
-    step_local(&s->leaf, "LOCAL_VALUES", (int64_t)block * (columns + PAD), NUMBER);
+    step_local(&s->leaf, "LOCAL_KEYS", (int64_t)STAGE_ROWS * (problem->desc.key_dim + PAD), NUMBER);
+    step_local(&s->leaf, "LOCAL_VALUES", (int64_t)STAGE_ROWS * (columns + PAD), NUMBER);
     step_local(&s->leaf, "LOCAL_STRIPS", (int64_t)tiles * TILE * STRIP_PITCH, NUMBER);
-    s->leaf.local_bytes += (size_t)factor_bytes(problem, block);
+    s->leaf.local_bytes += (size_t)factor_bytes(problem, s->tiles.block);
 }
 
+/* The place of keys is that of each sub-group's strip first. */
 static void derive_tree(const struct device_facts *facts, const struct problem *problem, struct tree_shape *s)
 {
-    const int block = s->tiles.block;
+    const int64_t K = problem->desc.key_dim, V = problem->desc.value_dim, pitch = PIECE + PAD;
+    const int64_t strips = s->tiles.block * pitch, keys = STAGE_ROWS * (K + PAD);
 
-    s->tree = step_of(FILE_levels_tree, facts, problem, s, block / TILE);
-    step_local(&s->tree, "LOCAL_KEYS", (int64_t)block * (problem->desc.key_dim + PAD), NUMBER);
-    step_local(&s->tree, "LOCAL_VALUES", (int64_t)block * (problem->desc.value_dim + PAD), NUMBER);
-    step_locals(&s->tree, "LOCAL_MATRICES", 2, (int64_t)block * (PIECE + PAD), NUMBER);
-    s->tree.local_bytes += (size_t)(factor_bytes(problem, block) + (int64_t)block * problem->desc.levels * FLOAT);
+    s->tree = step_of(FILE_levels_tree, facts, problem, s, s->tiles.block / TILE);
+    step_local(&s->tree, "LOCAL_KEYS", keys > strips ? keys : strips, NUMBER);
+    step_local(&s->tree, "LOCAL_VALUES", STAGE_ROWS * (V + PAD), NUMBER);
+    step_local(&s->tree, "LOCAL_INVERSES", problem->rule->erase != ERASE_NONE ? STAGE_ROWS * pitch : 1, NUMBER);
+    s->tree.local_bytes += (size_t)factor_bytes(problem, s->tiles.block);
 }
 
 static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
@@ -228,8 +230,8 @@ static void add_merges(struct builder *b, const struct problem *problem, const s
     const ir_expression last = build_binary(b, IR_SUBTRACT, build_length(b, IR_TOKENS), build_constant(b, 1));
     const ir_expression blocks = build_binary(b, IR_DIVIDE, last, build_constant(b, s->tiles.block));
     const ir_expression bits = build_binary(b, IR_BITS, blocks, blocks);
-    const ir_expression count = build_binary(
-        b, IR_HIGHER, build_binary(b, IR_SUBTRACT, bits, build_constant(b, 1)), build_constant(b, 0));
+    const ir_expression count =
+        build_binary(b, IR_HIGHER, build_binary(b, IR_SUBTRACT, bits, build_constant(b, 1)), build_constant(b, 0));
     const int loop = build_open_loop(b, count, 1);
 
     build_number(b, "level", ir_loop_value(b->ir, IR_LOOP_TURN, loop));
