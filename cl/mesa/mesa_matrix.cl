@@ -3,6 +3,7 @@
  * R is the gram matrix before the chunk, K the chunk's keys. One group: the rows of one chunk of one head, ACC_ROWS of
  * them a sub-group, which has x, r and y of all channels in registers and solves alone.
  *
+ * Channels are scaled so that the diagonal of R + diag(ridge) is 1 (cg_weight), but where the number of steps is given.
  * Products are of f16, whatever type the operands have, with sums in f32: of the engines' types f16 has the most bits.
  * What is multiplied is scaled into its range: R by its largest number, keys by a power of two, P to length 1, and
  * sums by the largest factor of a row. P is used as it is rounded, in x and r too: so r is q - A x of what x is, to
@@ -53,35 +54,47 @@ WORD float power_below(float x)
 {
     return as_float(clamp(as_uint(x) & 0x7f800000u, 0x10000000u, 0x6f800000u));
 }
-WORD float row_size(local const out_t *row)
+/* A number of a staged key, scaled */
+WORD float key_number(local const out_t *row, local const float *scales, int n)
+{
+    return scales[n] * (KEYS_HALF ? data_get((local const data_t *)row, n) : out_get(row, n));
+}
+WORD float row_size(local const out_t *row, local const float *scales)
 {
     float most = 0;
 
     for (int n = 0; n < CHANNELS; n++)
-        most = fmax(most, fabs(out_get(row, n)));
+        most = fmax(most, fabs(key_number(row, scales, n)));
     return power_below(most);
 }
-/* Turns staged rows into f16, each divided by its size */
-WORD void rows_convert(local out_t *rows, local const float *sizes)
+/* Turns staged rows into scaled ones of f16, each divided by its size */
+WORD void rows_convert(local out_t *rows, local const float *scales, local const float *sizes)
 {
     for_each(task, CHUNK * (CHANNELS / 2)) {
         int i = task / (CHANNELS / 2), n = task % (CHANNELS / 2) * 2;
         local out_t *row = rows + i * KEY_PITCH;
         float factor = 1 / sizes[i];
-        *(local uint *)(row + n) = pack2(factor * out_get(row, n), factor * out_get(row, n + 1));
+        *(local uint *)(row + n) =
+            pack2(factor * key_number(row, scales, n), factor * key_number(row, scales, n + 1));
     }
 }
 
-/* The largest number of the diagonal, which no other number of R exceeds; without R 0 */
-WORD float gram_most(local float *diagonal, global const float *R)
+/* The scales of channels, and the ridges with which they leave; returns the largest number of the scaled R's diagonal, which
+ * no other number of it exceeds; without R 0 */
+WORD float channels_scale(local float *scales, local float *ridges, global const float *R, global const float *ridge)
 {
     float most = 0;
 
-    for_each(n, CHANNELS)
-        diagonal[n] = R != 0 && n < KEY_DIM ? R[n * (KEY_DIM + 1)] : 0.0f;
+    for_each(n, CHANNELS) {
+        float diagonal = R != 0 && n < KEY_DIM ? R[n * (KEY_DIM + 1)] : 0.0f, weight;
+        ridges[n] = n < KEY_DIM ? ridge[n] : 0.0f;
+        weight = cg_weight(diagonal + ridges[n]);
+        scales[n] = sqrt(weight);
+        ridges[n] *= weight;
+    }
     SYNC();
-    for (int n = 0; n < CHANNELS; n++)
-        most = fmax(most, fabs(diagonal[n]));
+    for (int n = 0; n < KEY_DIM && R != 0; n++)
+        most = fmax(most, fabs(scales[n] * scales[n] * R[n * (KEY_DIM + 1)]));
     return most;
 }
 WORD uint gram_pair(float2 x)
@@ -89,8 +102,8 @@ WORD uint gram_pair(float2 x)
     x = clamp(x, -65504.0f, 65504.0f);
     return pack2(x.x, x.y);
 }
-/* The upper half of R times a factor; of tiles on the diagonal the lower half is made of the upper one */
-WORD void gram_stage(local data_t *to, global const float *R, float factor)
+/* The upper half of the scaled R times a factor; of tiles on the diagonal the lower half is made of the upper one */
+WORD void gram_stage(local data_t *to, global const float *R, local const float *scales, float factor)
 {
     int aligned = KEY_DIM % 4 == 0 && (ulong)R % 16 == 0;
 
@@ -102,7 +115,8 @@ WORD void gram_stage(local data_t *to, global const float *R, float factor)
             local data_t *tile = to + gram_tile(c, k);
             float4 x = 0;
             if (R != 0 && c * 16 + i < KEY_DIM && n < KEY_DIM)
-                x = factor * (aligned ? *(global const float4 *)(R + (c * 16 + i) * KEY_DIM + n)
+                x = factor * scales[c * 16 + i] * *(local const float4 *)(scales + n) *
+                    (aligned ? *(global const float4 *)(R + (c * 16 + i) * KEY_DIM + n)
                                       : f32_row(R + (c * 16 + i) * KEY_DIM, n, KEY_DIM));
             if (k > c) {
                 *(local uint2 *)(tile + i * TILE_PITCH + j) = (uint2)(gram_pair(x.xy), gram_pair(x.zw));
@@ -192,6 +206,7 @@ mesa_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, f
     LOCAL_NUMBERS(keys, LOCAL_KEYS)
     local float logs[CHUNK], weights[CHUNK], units[CHUNK], sizes[CHUNK] __attribute__((aligned(16)));
     local float ridges[CHANNELS] __attribute__((aligned(16)));
+    local float scales[CHANNELS] __attribute__((aligned(16)));
     local int flag;
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
@@ -219,7 +234,7 @@ mesa_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, f
                        ? fmax(LOG2E * gate_of_head(gates, at.head, gate_get(write_row(g, chunk, at.head), i * g_at.z)),
                               LEAST_LOG)
                        : 0.0f;
-    most = gram_most(ridges, R);
+    most = channels_scale(scales, ridges, R, ridge + ridge_at.x + ridge_at.w * at.head);
     for_each(i, CHUNK) {
         float sum = 0;
         for (int j = 0; j <= i && GATED; j++)
@@ -238,17 +253,14 @@ mesa_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, f
     SYNC();
     rows_stage(rows, k + at_row(k_at, at.batch, at.first + chunk.row, K_PER_HEAD ? at.head : at.qk_head), k_at.z,
                chunk.count);
-    gram_stage(gram, R, most > 0 ? 1 / most : 0.0f);
-    for_each(n, CHANNELS)
-        ridges[n] = n < KEY_DIM ? ridge[ridge_at.x + ridge_at.w * at.head + n] : 0.0f;
+    gram_stage(gram, R, scales, most > 0 ? 1 / most : 0.0f);
     SYNC();
     for_each(i, CHUNK) {
-        sizes[i] = KEYS_HALF ? 1 : row_size(rows + i * KEY_PITCH);
+        sizes[i] = row_size(rows + i * KEY_PITCH, scales);
         weights[i] = write_strength(chunk, i) * sizes[i] * sizes[i];
     }
     SYNC();
-    if (!KEYS_HALF)
-        rows_convert(rows, sizes);
+    rows_convert(rows, scales, sizes);
     for_each(i, CHUNK) {
         float largest = exp2(logs[i]) * most;
         for (int j = 0; j <= i; j++)
@@ -264,19 +276,13 @@ mesa_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, f
     row_logs = rows_take(m, logs, row0);
     gram_factor = most * exp2(row_logs) / unit;
     row_logs -= log2(unit);
-    left = squares(m, r);
-    if (L2NORM) {
-        length = scale * rsqrt(left + 1e-6f);
-        left *= length * length;
-    } else {
-        length = scale;
-        left *= scale * scale;
-    }
-    until = CG_EXACT ? (acc_rows_t)(-1.0f) : EPS * left;
-    squared = left; /* |p|² */
+    length = L2NORM ? scale * rsqrt(squares(m, r) + 1e-6f) : (acc_rows_t)(scale);
     engine_unrolled
     for (int c = 0; c < KT; c++)
-        r[c] *= acc_of_rows(length);
+        r[c] *= acc_of_rows(length) * acc_factors(m, scales + c * 16);
+    left = squares(m, r);
+    until = CG_EXACT ? (acc_rows_t)(-1.0f) : EPS * left;
+    squared = left; /* |p|² */
     length = squared > 0 ? rsqrt(squared) : (acc_rows_t)(0); /* what p is multiplied with */
     engine_unrolled
     for (int c = 0; c < KT; c++)
@@ -340,7 +346,7 @@ mesa_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, f
     engine_unrolled
     for (int c = 0; c < KT; c++) {
         float element[ACC];
-        CAT(vstore, ACC)(x[c] + acc_of_rows(left), 0, element);
+        CAT(vstore, ACC)(acc_factors(m, scales + c * 16) * x[c] + acc_of_rows(left), 0, element);
         engine_unrolled
         for (int e = 0; e < ACC; e++)
             out_put(element[e], rows, (row0 + acc_row(m, e)) * KEY_PITCH + c * 16 + acc_column(m, e));

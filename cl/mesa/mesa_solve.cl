@@ -1,7 +1,7 @@
 /* (e^G R + (own keys) + diag(ridge)) x = q for rows of a chunk, by conjugate gradients from x = 0:
  *     y_i = e^(G_i) R p_i + Σ_{j <= i} e^(G_i - G_j) beta_j (k_j·p_i) k_j + ridge o p_i
- *     x += a p;  r -= a y;  p = r + b p                 a = |r|² / p·y,  b = |r'|² / |r|²
- * R is the gram matrix before the chunk. A row that is solved stays as it is, whatever the others need.
+ *     x += a p;  r -= a y;  p = W r + b p               a = r·W r / p·y,  b = r'·W r' / r·W r
+ * W has a number for each channel (cg_weight). R is the gram matrix before the chunk. A row that is solved stays as it is, whatever the others need.
  * One group: ROWS rows of one chunk of one head. A lane has blocks of AT_ONCE rows and a vector of columns. */
 #include "mesa.clh"
 
@@ -63,6 +63,7 @@ mesa_solve(TENSORS(PARAMETER) int seq_len, float scale, int first_row, int stret
     TENSORS(ABSENT)
     LOCAL_FLOATS(own, LOCAL_KEYS)
     LOCAL_FLOATS(P, LOCAL_DIRECTIONS)
+    LOCAL_FLOATS(W, LOCAL_WEIGHTS)
     local float A[LOCAL_SCORES], weights[LOCAL_SCORES], sums[LOCAL_SUMS], factors[FACTORS];
     local float left[LOCAL_STEPS], until[LOCAL_STEPS], length[LOCAL_STEPS], turn[LOCAL_STEPS], reads[LOCAL_STEPS];
     DECAY_LOCALS
@@ -90,14 +91,17 @@ mesa_solve(TENSORS(PARAMETER) int seq_len, float scale, int first_row, int stret
     }
     for_each(i, ROWS)
         reads[i] = exp2(log_between(decay.log, -1, row0 + i));
+    for_each(n, KP)
+        W[n] = n < KEY_DIM ? cg_weight(R[n * PITCH + n] + ridge[n]) : 1.0f;
+    SYNC();
     for_blocks(t, i, c) for_rows(s)
     {
         int row = row0 + i + s;
         r[t][s] = x[t][s] = 0;
         if (row < chunk.count)
             r[t][s] = scale * key_map(data_row(q + row * q_at.z, c, KEY_DIM), norm_of_q(factors)[row], c);
-        vec_at(P + (i + s) * KP + c) = r[t][s];
-        sums[(i + s) * COLUMNS + c / VEC] = vec_sum(r[t][s] * r[t][s]);
+        vec_at(P + (i + s) * KP + c) = vec_at(W + c) * r[t][s];
+        sums[(i + s) * COLUMNS + c / VEC] = vec_sum(vec_at(W + c) * r[t][s] * r[t][s]);
     }
     SYNC();
     for_each(i, ROWS) {
@@ -143,7 +147,7 @@ mesa_solve(TENSORS(PARAMETER) int seq_len, float scale, int first_row, int stret
         {
             x[t][s] += length[i + s] * vec_at(P + (i + s) * KP + c);
             r[t][s] -= length[i + s] * y[t][s];
-            sums[(i + s) * COLUMNS + c / VEC] = vec_sum(r[t][s] * r[t][s]);
+            sums[(i + s) * COLUMNS + c / VEC] = vec_sum(vec_at(W + c) * r[t][s] * r[t][s]);
         }
         SYNC();
         for_each(i, ROWS) {
@@ -157,7 +161,7 @@ mesa_solve(TENSORS(PARAMETER) int seq_len, float scale, int first_row, int stret
         }
         SYNC();
         for_blocks(t, i, c) for_rows(s) vec_at(P + (i + s) * KP + c) =
-            r[t][s] + turn[i + s] * vec_at(P + (i + s) * KP + c);
+            vec_at(W + c) * r[t][s] + turn[i + s] * vec_at(P + (i + s) * KP + c);
     }
     for_blocks(t, i, c) for_rows(s)
     {

@@ -67,6 +67,8 @@ mesa_tokens(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int
     LOCAL_FLOATS(p, LOCAL_ROW)
     LOCAL_FLOATS(x, LOCAL_ROW)
     LOCAL_FLOATS(y, LOCAL_ROW)
+    LOCAL_FLOATS(z, LOCAL_ROW) /* W r (cg_weight) */
+    LOCAL_FLOATS(W, LOCAL_ROW)
     LOCAL_FLOATS(parts, LOCAL_PARTS)
     local float factors[FACTORS], sums[LOCAL_SUMS];
     DECAY_LOCALS
@@ -103,13 +105,16 @@ mesa_tokens(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int
         }
         before = R;
         for_each(c, COLUMNS) {
-            vec_at(p + c * VEC) = vec_at(r + c * VEC);
             vec_at(x + c * VEC) = 0;
             if (HAS_keys)
                 key_store(vec_at(key + c * VEC), keys + at_row(keys_at, at.batch, at.first + row, at.head), c * VEC);
         }
         SYNC_ALL();
-        first = left = row_dot(sums, r, r);
+        for_each(n, KP) {
+            W[n] = n < KEY_DIM ? cg_weight(R[n * KEY_DIM + n] + ridge[n]) : 1.0f;
+            z[n] = p[n] = W[n] * r[n];
+        }
+        first = left = row_dot(sums, r, z);
         for (int step = 0; step < CG_STEPS && !cg_is_done(left, first); step++) {
             float length, turn, old = left;
 
@@ -118,11 +123,12 @@ mesa_tokens(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int
             for_each(c, COLUMNS) {
                 vec_at(x + c * VEC) += length * vec_at(p + c * VEC);
                 vec_at(r + c * VEC) -= length * vec_at(y + c * VEC);
+                vec_at(z + c * VEC) = vec_at(W + c * VEC) * vec_at(r + c * VEC);
             }
-            left = row_dot(sums, r, r);
+            left = row_dot(sums, r, z);
             turn = cg_turn(left, old);
             for_each(c, COLUMNS)
-                vec_at(p + c * VEC) = vec_at(r + c * VEC) + turn * vec_at(p + c * VEC);
+                vec_at(p + c * VEC) = vec_at(z + c * VEC) + turn * vec_at(p + c * VEC);
         }
         for_each(c, COLUMNS)
             key_store(vec_at(x + c * VEC), solved + at_row(solved_at, at.batch, at.first + row, at.head), c * VEC);

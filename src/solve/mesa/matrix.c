@@ -83,7 +83,7 @@ static void add_locals(struct kernel_step *step, int chunk, int channels)
 
     step_local(step, "LOCAL_GRAM", tiles * (tiles + 1) / 2 * MATRIX_TILE * PITCH, NUMBER);
     step_local(step, "LOCAL_KEYS", chunk * (channels + PAD), NUMBER);
-    step->local_bytes += (size_t)((ARRAYS * chunk + channels + 1) * FLOAT);
+    step->local_bytes += (size_t)((ARRAYS * chunk + 2 * channels + 1) * FLOAT);
 }
 
 static struct kernel_step solve_step(const struct engine *engine, const struct problem *problem, int sub_group,

@@ -78,6 +78,7 @@ static struct kernel_step solve_step(const struct problem *problem, const struct
     step_constant(&step, "AT_ONCE", rows_at_once(t));
     step_local(&step, "LOCAL_KEYS", s.slice, FLOAT);
     step_local(&step, "LOCAL_DIRECTIONS", (int64_t)t->rows * s.channels, FLOAT);
+    step_local(&step, "LOCAL_WEIGHTS", s.channels, FLOAT);
     step_locals(&step, "LOCAL_SCORES", 2, scores, FLOAT);
     step_local(&step, "LOCAL_SUMS", (int64_t)t->rows * s.channels / t->solve.vec, FLOAT);
     step_locals(&step, "LOCAL_STEPS", 5, t->rows, FLOAT);

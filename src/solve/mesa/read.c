@@ -29,7 +29,7 @@ struct problem mesa_rows(const struct problem *problem)
 
 void mesa_add_steps(struct kernel_step *step, const struct problem *problem)
 {
-    const double tolerance = problem->desc.dtype == CLATTN_F32 ? 1e-6 : 1e-5;
+    const double tolerance = problem->desc.dtype == CLATTN_F32 ? 1e-6 : 1e-4;
     const int steps = problem->desc.cg_steps;
 
     step->state = CLATTN_F32;

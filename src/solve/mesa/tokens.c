@@ -62,7 +62,7 @@ static struct kernel_step step_of(const struct problem *problem, const struct st
     struct kernel_step step = mesa_step_of(FILE_mesa_tokens, problem, t);
 
     step_local(&step, "FACTORS", 6 + t->vec, FLOAT);
-    step_locals(&step, "LOCAL_ROW", 5, t->block_k, FLOAT);
+    step_locals(&step, "LOCAL_ROW", 7, t->block_k, FLOAT);
     step_local(&step, "LOCAL_PARTS", (int64_t)columns * lanes * t->vec, FLOAT);
     step_local(&step, "LOCAL_SUMS", columns, FLOAT);
     return step;
