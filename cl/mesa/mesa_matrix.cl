@@ -10,6 +10,7 @@
  * f32's precision, however P is rounded. What remains is the rounding of R, and of the scores that multiply the
  * chunk's keys. */
 #include "matrix.clh"
+#include "weight.clh"
 
 #define KT (CHANNELS / 16)
 #define SUBS (GROUP / ENGINE_LANES)
