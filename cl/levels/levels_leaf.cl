@@ -12,7 +12,7 @@
     X(global uint, nodes) X(global float, fades)
 /* clang-format on */
 KERNEL
-levels_leaf(TENSORS(PARAMETER) int seq_len, int sequences, int slots)
+levels_leaf(TENSORS(PARAMETER) int seq_len, int sequences, int slot_count)
 {
     TENSORS(ABSENT)
     LOCAL_NUMBERS(keys, LOCAL_KEYS)
@@ -29,7 +29,7 @@ levels_leaf(TENSORS(PARAMETER) int seq_len, int sequences, int slots)
     address_t key_rows, key_columns, value_columns;
     acc_t S[KT];
 
-    if (chunk.count <= 0 || chunk.row + CHUNK >= chunk.at.rows) /* nobody reads the last one's */
+    if (chunk.count < CHUNK) /* nobody reads the last one's */
         return;
     record = records_of(records, records_at, chunk, chunk.row, seq_len);
     k = write_row(k, chunk, chunk.at.qk_head);
@@ -41,7 +41,7 @@ levels_leaf(TENSORS(PARAMETER) int seq_len, int sequences, int slots)
         float fade = 1;
         for (int piece = 0; piece < PIECES; piece++)
             fade *= factors[piece * FACTORS + OF_STATE];
-        fades[fades_at.x + fade_of(slot, chunk.at.head, 0, slots)] = fade;
+        fades[fades_at.x + fade_of(slot, chunk.at.head, 0, slot_count)] = fade;
     }
     key_rows = address_of(keys + frag_lane(m, KEY_PITCH));
     key_columns = address_of(keys + frag_lane_t(m, KEY_PITCH));
@@ -51,9 +51,7 @@ levels_leaf(TENSORS(PARAMETER) int seq_len, int sequences, int slots)
         S[kt] = writes ? (acc_t)(0) : unit_acc(m, (column - VT) * 16, kt * 16);
     for (int piece = 0; piece < PIECES; piece++, record += NEXT_RECORD) {
         const int row = piece % STAGE_PIECES * PIECE;
-        local const float *factor = factors + piece * FACTORS;
         acc_t D[PT];
-        chain_t B[PT];
 
         if (row == 0) {
             SYNC(); /* the rows before have been read */
@@ -70,43 +68,7 @@ levels_leaf(TENSORS(PARAMETER) int seq_len, int sequences, int slots)
                 acc_of(m, chain_load_t(m, address_plus(value_columns, (row + n * 16) * COLUMN_PITCH), COLUMN_PITCH));
             D[n] = writes ? x : (acc_t)(0);
         }
-        if (ERASES) {
-            acc_t U[PT];
-            engine_unrolled
-            for (int n = 0; n < PT; n++)
-                U[n] = 0;
-            engine_unrolled
-            for (int kt = 0; kt < KT; kt++) {
-                chain_t R = chain_of(m, S[kt]);
-                engine_unrolled
-                for (int n = 0; n < PT; n++)
-                    U[n] =
-                        mma_frag(m, U[n], R,
-                                 frag_load(m, address_plus(key_rows, (row + n * 16) * KEY_PITCH + kt * 16), KEY_PITCH));
-            }
-            engine_unrolled
-            for (int n = 0; n < PT; n++)
-                B[n] = chain_of(m, D[n] - acc_factors(m, factor + OF_ERASES + n * 16) * U[n]);
-            engine_unrolled
-            for (int n = 0; n < PT; n++) {
-                D[n] = 0;
-                engine_unrolled
-                for (int j = 0; j <= n; j++)
-                    D[n] = mma_frag(m, D[n], B[j], record_frag(m, record, 1, n, j));
-            }
-        }
-        engine_unrolled
-        for (int n = 0; n < PT; n++)
-            B[n] = chain_of(m, acc_factors(m, factor + OF_WRITES + n * 16) * D[n]);
-        engine_unrolled
-        for (int kt = 0; kt < KT; kt++) {
-            S[kt] *= factor[OF_STATE];
-            engine_unrolled
-            for (int n = 0; n < PT; n++)
-                S[kt] = mma_frag(
-                    m, S[kt], B[n],
-                    frag_load_t(m, address_plus(key_columns, (row + n * 16) * KEY_PITCH + kt * 16), KEY_PITCH));
-        }
+        piece_walk(m, S, D, (piece_t){key_rows, key_columns, factors + piece * FACTORS, record}, row);
     }
     nodes += nodes_at.x + node_of(slot, chunk.at.head);
     engine_unrolled

@@ -13,7 +13,7 @@ WORD uint pair_merge(uint left, uint right, float fade)
 #define TENSORS(X) X(global const int, cu) X(global uint, nodes) X(global float, fades)
 /* clang-format on */
 KERNEL
-levels_merge(TENSORS(PARAMETER) int seq_len, int sequences, int slots, int level)
+levels_merge(TENSORS(PARAMETER) int seq_len, int sequences, int slot_count, int level)
 {
     TENSORS(ABSENT)
     LOCAL_NUMBERS(strips, LOCAL_STRIPS)
@@ -28,18 +28,18 @@ levels_merge(TENSORS(PARAMETER) int seq_len, int sequences, int slots, int level
     const chain_t unit = chain_of(m, unit_acc(m, 0, 0));
     chain_t M[KT];
 
-    if (chunk.count <= 0 || chunk.row + CHUNK >= chunk.at.rows || blocks % (2 * size) != 0)
+    if (chunk.count < CHUNK || blocks % (2 * size) != 0)
         return;
     if (!ERASES) {
-        const float fade = fades[fades_at.x + fade_of(slot, chunk.at.head, level, slots)];
+        const float fade = fades[fades_at.x + fade_of(slot, chunk.at.head, level, slot_count)];
         for_each(i, NODE / 4) {
             uint4 x = ((global const uint4 *)left)[i], y = ((global const uint4 *)right)[i];
             ((global uint4 *)right)[i] = (uint4)(pair_merge(x.x, y.x, fade), pair_merge(x.y, y.y, fade),
                                                  pair_merge(x.z, y.z, fade), pair_merge(x.w, y.w, fade));
         }
         if (LANE == 0)
-            fades[fades_at.x + fade_of(slot, chunk.at.head, level + 1, slots)] =
-                fade * fades[fades_at.x + fade_of(slot - size, chunk.at.head, level, slots)];
+            fades[fades_at.x + fade_of(slot, chunk.at.head, level + 1, slot_count)] =
+                fade * fades[fades_at.x + fade_of(slot - size, chunk.at.head, level, slot_count)];
         return;
     }
     engine_unrolled

@@ -90,7 +90,7 @@ WORD void output_rows_store(global out_t *o, long stride, local const data_t *ro
     X(global const float, fades)
 /* clang-format on */
 KERNEL
-levels_tree(TENSORS(PARAMETER) int seq_len, int sequences, int slots)
+levels_tree(TENSORS(PARAMETER) int seq_len, int sequences, int slot_count)
 {
     TENSORS(ABSENT)
     LOCAL_NUMBERS(keys, LOCAL_KEYS)
@@ -241,7 +241,7 @@ levels_tree(TENSORS(PARAMETER) int seq_len, int sequences, int slots)
             O[c] += weight * sum;
         }
         if (!ERASES)
-            fade *= fades[fades_at.x + fade_of(at, chunk.at.head, n, slots)];
+            fade *= fades[fades_at.x + fade_of(at, chunk.at.head, n, slot_count)];
         else if ((end & (end - 1)) != 0) {
             chain_t next[KT];
             engine_unrolled

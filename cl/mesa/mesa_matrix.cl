@@ -75,8 +75,7 @@ WORD void rows_convert(local out_t *rows, local const float *scales, local const
         int i = task / (CHANNELS / 2), n = task % (CHANNELS / 2) * 2;
         local out_t *row = rows + i * KEY_PITCH;
         float factor = 1 / sizes[i];
-        *(local uint *)(row + n) =
-            pack2(factor * key_number(row, scales, n), factor * key_number(row, scales, n + 1));
+        *(local uint *)(row + n) = pack2(factor * key_number(row, scales, n), factor * key_number(row, scales, n + 1));
     }
 }
 
@@ -118,7 +117,7 @@ WORD void gram_stage(local data_t *to, global const float *R, local const float 
             if (R != 0 && c * 16 + i < KEY_DIM && n < KEY_DIM)
                 x = factor * scales[c * 16 + i] * *(local const float4 *)(scales + n) *
                     (aligned ? *(global const float4 *)(R + (c * 16 + i) * KEY_DIM + n)
-                                      : f32_row(R + (c * 16 + i) * KEY_DIM, n, KEY_DIM));
+                             : f32_row(R + (c * 16 + i) * KEY_DIM, n, KEY_DIM));
             if (k > c) {
                 *(local uint2 *)(tile + i * TILE_PITCH + j) = (uint2)(gram_pair(x.xy), gram_pair(x.zw));
                 continue;
@@ -283,7 +282,7 @@ mesa_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, f
         r[c] *= acc_of_rows(length) * acc_factors(m, scales + c * 16);
     left = squares(m, r);
     until = CG_EXACT ? (acc_rows_t)(-1.0f) : EPS * left;
-    squared = left; /* |p|² */
+    squared = left;                                          /* |p|² */
     length = squared > 0 ? rsqrt(squared) : (acc_rows_t)(0); /* what p is multiplied with */
     engine_unrolled
     for (int c = 0; c < KT; c++)

@@ -19,7 +19,13 @@ static const struct test_options {
     int64_t batch, tokens;
     int block, packed;
 } cases[] = {
-    {"erased", CLATTN_LOG_LINEAR_GATED_DELTA_RULE, {.dtype = CLATTN_F16, .heads = 1}, 1, 300, 64, 0},
+    {"erased",
+     CLATTN_LOG_LINEAR_GATED_DELTA_RULE,
+     {.dtype = CLATTN_F16, .heads = 1, .flags = CLATTN_FINAL_STATE},
+     1,
+     340,
+     64,
+     0},
     {"shared",
      CLATTN_LOG_LINEAR_ATTN,
      {.dtype = CLATTN_BF16, .heads = 2, .qk_heads = 1, .flags = CLATTN_QK_L2NORM},
@@ -29,7 +35,7 @@ static const struct test_options {
      0},
     {"packed",
      CLATTN_LOG_LINEAR_GATED_DELTA_RULE,
-     {.dtype = CLATTN_BF16, .heads = 2, .flags = CLATTN_CU_SEQLENS},
+     {.dtype = CLATTN_BF16, .heads = 2, .flags = CLATTN_CU_SEQLENS | CLATTN_FINAL_STATE | CLATTN_STATE_VK},
      1,
      330,
      64,
@@ -43,7 +49,7 @@ static const struct test_options {
      0},
     {"one token", CLATTN_LOG_LINEAR_ATTN, {.dtype = CLATTN_F16, .heads = 2}, 2, 1, 64, 0},
     {"long", CLATTN_LOG_LINEAR_GATED_DELTA_RULE, {.dtype = CLATTN_F16, .heads = 2}, 1, 1000, 128, 0},
-    {"long", CLATTN_LOG_LINEAR_ATTN, {.dtype = CLATTN_F16, .heads = 2}, 2, 600, 128, 0},
+    {"long", CLATTN_LOG_LINEAR_ATTN, {.dtype = CLATTN_F16, .heads = 2, .flags = CLATTN_FINAL_STATE}, 2, 600, 128, 0},
 };
 
 static clattn_plan_desc desc_of(const struct test_options *option)

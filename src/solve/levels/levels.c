@@ -41,6 +41,16 @@ void levels_add_position(struct builder *b, const struct kernel_step *step)
         build_kernel(b, step, (struct grid3){build_length(b, IR_SEQUENCES), 1, 1});
 }
 
+void levels_add_tail(struct builder *b, const struct kernel_step *tail, const struct kernel_step *position,
+                     const struct state_tile *tile, int groups)
+{
+    const struct problem *problem = b->problem;
+
+    levels_bind_buckets(b, problem, tile);
+    build_kernel(b, tail, (struct grid3){build_length(b, IR_SEQUENCES), problem_work_heads(problem), groups});
+    levels_add_position(b, position);
+}
+
 int64_t levels_most_tokens(const struct device_facts *facts)
 {
     return facts->device->serial ? 4 : 16;

@@ -21,6 +21,10 @@ clattn_status levels_tokens_tile(const struct device_facts *facts, const struct 
                                  struct state_tile *tile);
 struct kernel_step levels_tokens_step(const struct problem *problem, const struct state_tile *tile, int tail);
 
+/* Adds what final states have of the buckets below a tail's, zeros where there is none, and their positions. */
+void levels_add_tail(struct builder *b, const struct kernel_step *tail, const struct kernel_step *position,
+                     const struct state_tile *tile, int groups);
+
 /* Up to this many tokens are computed token by token. */
 int64_t levels_most_tokens(const struct device_facts *facts);
 

@@ -484,17 +484,6 @@ static struct pieces pieces_of(struct builder *b, const struct problem *problem,
     return p;
 }
 
-/* Final states: of the smallest buckets, and zeros where there is none. */
-static void add_tail(const struct pieces *p)
-{
-    struct builder *b = p->b;
-    const struct grid3 grid = {p->sequences, problem_work_heads(p->problem), p->s->tail_groups};
-
-    levels_bind_buckets(b, p->problem, &p->s->tiles.tail);
-    build_kernel(b, &p->s->steps[KERNEL_TAIL], grid);
-    levels_add_position(b, &p->s->steps[KERNEL_POSITION]);
-}
-
 static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
 {
     enum { PARTS = 8 };
@@ -516,7 +505,7 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     TRY(add_buckets(&p, few, desc->levels - 1));
     TRY(add_own(&p));
     if (has_final(problem))
-        add_tail(&p);
+        levels_add_tail(b, &s->steps[KERNEL_TAIL], &s->steps[KERNEL_POSITION], &s->tiles.tail, s->tail_groups);
     return CLATTN_SUCCESS;
 }
 

@@ -3,7 +3,8 @@
  * prepare: scores and what is solved of each piece of tokens (matrix_scan's)
  * leaf:    what each block of pieces does to a state
  * merge:   the same of two, four, ... blocks, as many launches as levels are left
- * tree:    the outputs of all blocks at once */
+ * tree:    the outputs of all blocks at once
+ * final, tail, position: final states, of the buckets of whole blocks and of the others, and their positions */
 #include "solve/levels/levels.h"
 #include "solve/matrix_scan/matrix_scan.h"
 
@@ -13,13 +14,14 @@ enum { PIECE = 32, STAGE_ROWS = 64, TILE = MATRIX_TILE, PAD = 8, STRIP_PITCH = 2
 
 struct tree_tiles {
     int block, leaf_columns;
+    struct state_tile tail;
 };
 
 struct tree_shape {
     struct tree_tiles tiles;
     struct part_layout prepare;
-    struct kernel_step leaf, merge, tree;
-    int column_groups;
+    struct kernel_step leaf, merge, tree, final, tail, position;
+    int column_groups, final_groups, tail_groups;
     int64_t node; /* words of 32 bits */
 };
 
@@ -42,7 +44,12 @@ static int applies(const struct solver *solver, const struct device_facts *facts
            facts->engine->key_split == 1 && problem->pass == PASS_OUTPUTS && desc->dtype != CLATTN_F32 &&
            problem_out_type(problem) == desc->dtype && desc->key_dim % (2 * TILE) == 0 && desc->value_dim % TILE == 0 &&
            desc->key_dim <= MOST && desc->value_dim <= MOST && desc->levels >= LEAST_LEVELS &&
-           !(desc->flags & (CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_WITH_STATE_INDICES));
+           !(desc->flags & (CLATTN_INITIAL_STATE | CLATTN_WITH_STATE_INDICES));
+}
+
+static int has_final(const struct problem *problem)
+{
+    return (problem->desc.flags & CLATTN_FINAL_STATE) != 0;
 }
 
 /* The rule without levels, whose scores prepare computes. */
@@ -52,6 +59,7 @@ static struct problem rule_without_levels(const struct problem *problem)
 
     rule.desc.rule = problem->rule->erase == ERASE_NONE ? CLATTN_SIMPLE_GLA : CLATTN_GATED_DELTA_RULE;
     rule.rule = rule_get(rule.desc.rule);
+    rule.desc.flags &= ~CLATTN_FINAL_STATE;
     rule.desc.levels = 0;
     rule.desc.chunk = PIECE;
     rule.operand_count = rule_operands(&rule.desc, rule.operands);
@@ -73,8 +81,7 @@ static clattn_status derive_prepare(const struct device_facts *facts, const stru
 
     engine.span = 1;
     of_scores.engine = &engine;
-    for (size_t i = 0; i < sizeof tiles / sizeof(int); i++)
-        ((int *)&tiles)[i] = TILE_OPEN;
+    tuned_tiles(NULL, &tiles, sizeof tiles);
     TRY(matrix_scan_choose_tiles(NULL, &of_scores, &rule, &tiles));
     part.tiles = tiles.prepare;
     *prepare = part_layout(&part);
@@ -120,6 +127,22 @@ static void derive_leaf(const struct device_facts *facts, const struct problem *
     s->leaf.local_bytes += (size_t)factor_bytes(problem, s->tiles.block);
 }
 
+static clattn_status derive_final(const struct device_facts *facts, const struct problem *problem, struct tree_shape *s)
+{
+    const int columns = s->tiles.leaf_columns, tiles = columns / TILE;
+
+    s->final = step_of(FILE_levels_final, facts, problem, s, tiles);
+    step_local(&s->final, "LOCAL_KEYS", (int64_t)STAGE_ROWS * (problem->desc.key_dim + PAD), NUMBER);
+    step_local(&s->final, "LOCAL_STRIPS", (int64_t)tiles * TILE * STRIP_PITCH, NUMBER);
+    s->final.local_bytes += (size_t)factor_bytes(problem, STAGE_ROWS);
+    s->final_groups = (int)divide_up(problem->desc.value_dim, columns);
+    s->tail = levels_tokens_step(problem, &s->tiles.tail, s->tiles.block);
+    s->tail_groups = value_groups(problem, s->tiles.tail.block_v);
+    s->position = levels_position_step(problem);
+    TRY(step_fits(&s->tail, facts->device));
+    return step_fits(&s->final, facts->device);
+}
+
 /* The place of keys is that of each sub-group's strip first. */
 static void derive_tree(const struct device_facts *facts, const struct problem *problem, struct tree_shape *s)
 {
@@ -149,6 +172,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     derive_tree(facts, problem, s);
     s->merge = step_of(FILE_levels_merge, facts, problem, s, (int)(K / TILE));
     step_local(&s->merge, "LOCAL_STRIPS", K * STRIP_PITCH, NUMBER);
+    TRY(derive_final(facts, problem, s));
     TRY(step_fits(&s->leaf, facts->device));
     TRY(step_fits(&s->merge, facts->device));
     return step_fits(&s->tree, facts->device);
@@ -179,6 +203,7 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
 
     (void)solver;
     default_to(&t->leaf_columns, COLUMNS);
+    TRY(levels_tokens_tile(facts, problem, &t->tail));
     t->block = asked != 0 ? asked : USUAL;
     if (t->block != USUAL && t->block != LEAST)
         return CLATTN_UNSUPPORTED;
@@ -191,8 +216,9 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
 static enum preference prefers(const struct device_facts *facts, const struct problem *problem)
 {
     enum { LEAST_TOKENS = 512 };
-    struct tree_tiles tiles = {TILE_OPEN, TILE_OPEN};
+    struct tree_tiles tiles;
 
+    tuned_tiles(NULL, &tiles, sizeof tiles);
     return applies(NULL, facts, problem) && problem_rows(problem) > LEAST_TOKENS &&
                    choose_tiles(NULL, facts, problem, &tiles) == CLATTN_SUCCESS
                ? PREFERENCE_IN_MODE
@@ -223,11 +249,12 @@ static void bind_scratch(struct builder *b, const struct problem *problem, const
     build_bind(b, "fades", fades > 0 ? build_scratch(b, "fades", CLATTN_F32, fades) : IR_NONE);
 }
 
-/* Pairs of blocks, of two, ... of which the last block of a sequence reads one. */
+/* Pairs of blocks, of two, ... of which the last block of a sequence reads one, or its final state has one. */
 static void add_merges(struct builder *b, const struct problem *problem, const struct tree_shape *s)
 {
     const int64_t heads = problem_work_heads(problem);
-    const ir_expression last = build_binary(b, IR_SUBTRACT, build_length(b, IR_TOKENS), build_constant(b, 1));
+    const ir_expression last =
+        build_binary(b, IR_SUBTRACT, build_length(b, IR_TOKENS), build_constant(b, has_final(problem) ? 0 : 1));
     const ir_expression blocks = build_binary(b, IR_DIVIDE, last, build_constant(b, s->tiles.block));
     const ir_expression bits = build_binary(b, IR_BITS, blocks, blocks);
     const ir_expression count =
@@ -242,6 +269,14 @@ static void add_merges(struct builder *b, const struct problem *problem, const s
     build_close_loop(b, loop);
 }
 
+static void add_final(struct builder *b, const struct problem *problem, const struct tree_shape *s)
+{
+    const int64_t heads = problem_work_heads(problem);
+
+    build_kernel(b, &s->final, (struct grid3){build_length(b, IR_SEQUENCES), heads, s->final_groups});
+    levels_add_tail(b, &s->tail, &s->position, &s->tiles.tail, s->tail_groups);
+}
+
 static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
 {
     const struct tree_shape *s = shape;
@@ -249,18 +284,21 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     const ir_expression slots = build_slots(b, s->tiles.block);
 
     bind_scratch(b, problem, s);
-    build_number(b, "slots", slots);
+    build_number(b, "slot_count", slots);
     build_kernel(b, &s->prepare.step, (struct grid3){build_slots(b, PIECE), heads, 1});
     build_kernel(b, &s->leaf, (struct grid3){slots, heads, s->column_groups});
     add_merges(b, problem, s);
     build_kernel(b, &s->tree, (struct grid3){slots, heads, 1});
+    if (has_final(problem))
+        add_final(b, problem, s);
     return CLATTN_SUCCESS;
 }
 
 static void describe(struct text *text, const void *shape, int step)
 {
     const struct tree_shape *s = shape;
-    const struct kernel_step *const steps[] = {&s->prepare.step, &s->leaf, &s->merge, &s->tree};
+    const struct kernel_step *const steps[] = {&s->prepare.step, &s->leaf, &s->merge,   &s->tree,
+                                               &s->final,        &s->tail, &s->position};
 
     text_format(text, "group %d, block %d, leaf columns %d, local %zu bytes\n", steps[step]->group, s->tiles.block,
                 s->tiles.leaf_columns, steps[step]->local_bytes);
