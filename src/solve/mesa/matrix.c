@@ -65,7 +65,7 @@ static struct kernel_step keys_step(const struct device_facts *facts, const stru
 {
     enum { GROUP = 64, SERIAL_VEC = 16, SHARED_VEC = 4 };
     const int serial = facts->device->serial, vec = serial ? SERIAL_VEC : SHARED_VEC;
-    const struct state_tile tile = {.group = serial ? 1 : lower(GROUP, facts->most_group),
+    const struct state_tile tile = {.group = serial ? 1 : GROUP,
                                     .vec = vec,
                                     .chunk = chunk,
                                     .block_k = round_up(problem->desc.key_dim, vec),
