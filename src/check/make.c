@@ -151,10 +151,15 @@ static double draw_rate(const struct source *source, int64_t i)
     return hard_kind(source, i) < 2 ? -1000 : slowed(source, -exp(x));
 }
 
-/* Learning rates. Hard ones are 0. */
+/* Learning rates. Hard ones are 0. An MLP's second layer has as many inputs as there are hidden numbers, with a mean of
+ * their own: with titans' loss, which grows with its output, steps for long keys would pass the least loss by ever more. */
 static double draw_speed(const struct source *source, int64_t i)
 {
-    return hard_kind(source, i) < 8 ? 0 : 0.1 * uniform(source, i);
+    const struct rule *rule = rule_get(source->desc->rule);
+    const int grows = rule->model == MODEL_MLP && rule->rates == RATES_THETA;
+    const double most = grows ? 0.1 / (1 + (double)source->desc->hidden_dim / 8) : 0.1;
+
+    return hard_kind(source, i) < 8 ? 0 : most * uniform(source, i);
 }
 
 /* Weights of levels: softplus of a normal number. Hard ones are 0. */
