@@ -91,9 +91,9 @@ run.
 $(cat tests/amd/executed.txt)
 
 Of the own cases, \`gated_delta_rule\` in f32 on gfx1100 was run in forward order alone. Right are also the gradients of
-every rule that has them in f32 on gfx1100, gfx1201, gfx1030 and gfx942, those of \`simple_gla\`, \`gated_delta_rule\` and
-\`kda\` in bf16 on the matrix engines of gfx1100, gfx1201, gfx942 and gfx90a, and the layer \`gated_deltanet\` with its
-gradients on all five. Other layers and larger shapes were not run.
+every rule that has them in f32, and the layer \`gated_deltanet\` with its gradients, on all five; and the gradients of
+\`simple_gla\`, \`gated_delta_rule\` and \`kda\` in bf16 on the matrix engines of gfx1100, gfx1201, gfx942 and gfx90a.
+Other layers and larger shapes were not run.
 
 Of the 9,468 kernels of that run these keep private memory: the most bytes of a work-item, and how many of how many.
 
