@@ -3,6 +3,9 @@
 
     against_ggml.py --library build/lib/libclattn_bench.so --ggml DIRECTORY-OF-LIBGGML-CPU --device portable
 
+ggml's libraries come with llama.cpp, or with a wheel of whisper.cpp: pip download --no-deps pywhispercpp, unzip it here,
+LD_LIBRARY_PATH=. The op wants its state as one row there: --state row.
+
 Both get the same inputs, and clattn's o is compared with ggml's. Then clattn alone, at the lengths of --lengths.
 """
 import argparse
@@ -60,12 +63,12 @@ def load_ggml(directory):
 class Ggml:
     """ggml's op over the inputs of a clattn problem."""
 
-    def __init__(self, ggml, problem, T, H, D, threads):
-        self.ggml, self.threads = ggml, threads
+    def __init__(self, ggml, problem, T, H, D, options):
+        self.ggml, self.threads = ggml, options.threads
         size = 4 * (4 * T * H * D + 2 * T * H + 2 * H * D * D)
         self.context = ggml.ggml_init(InitParams(2 * size + (16 << 20), None, False))
         shapes = {'q': (D, H, T, 1), 'k': (D, H, T, 1), 'v': (D, H, T, 1), 'g': (1, H, T, 1), 'beta': (1, H, T, 1),
-                  'state': (D, D, H, 1)}
+                  'state': (D, D, H, 1) if options.state == 'matrices' else (D * D * H, 1, 1, 1)}
         tensors = {name: ggml.ggml_new_tensor_4d(self.context, F32, *dims) for name, dims in shapes.items()}
         for name in OPERANDS:
             address, count = problem.operand(name)
@@ -122,7 +125,7 @@ def open_problem(device, T, H, D):
 def compare(device, ggml, options):
     T, H, D = options.tokens, options.heads, options.dim
     with open_problem(device, T, H, D) as problem:
-        peer = Ggml(ggml, problem, T, H, D, options.threads)
+        peer = Ggml(ggml, problem, T, H, D, options)
         peer.run()
         problem.read(0, 'o')
         address, size = problem.operand('o')
@@ -169,6 +172,7 @@ def parse_options():
     parser.add_argument('--ggml', help='where libggml-base.so and libggml-cpu.so are; without it, clattn alone')
     parser.add_argument('--device', default='portable')
     parser.add_argument('--threads', type=int, default=2, help='of ggml')
+    parser.add_argument('--state', choices=('matrices', 'row'), default='matrices', help="dims of ggml's state")
     parser.add_argument('--tokens', type=int, default=1024)
     parser.add_argument('--heads', type=int, default=16)
     parser.add_argument('--dim', type=int, default=128)
