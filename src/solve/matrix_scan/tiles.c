@@ -66,12 +66,24 @@ static void cut_prepare_group(struct part *part)
 /* ---- Segments -----------------------------------------------------------------------------------------------------
  */
 
-/* Into how many segments a sequence is cut by heuristic: at least `least`, or none; at most `most`, of `chunks` or more;
- * and the most columns of a group. A rule that erases scans twice with a matrix beside, and each segment joins those
- * before it. */
-static const struct {
+/* Into how many segments a sequence is cut by heuristic: at least `least`, or none; at most `most`, of `chunks` or
+ * more; and the most columns of a group. A rule that erases scans twice with a matrix beside, and each segment joins
+ * those before it. */
+struct cut {
     int least, most, chunks, columns;
-} cuts[] = {{1, 32, LEAST_SEGMENT, 2 * MOST_VALUES}, {4, 16, 16, 32}};
+};
+static const struct cut plain_cut = {1, 32, LEAST_SEGMENT, 2 * MOST_VALUES}, erasing_cut = {4, 16, 16, 32},
+                        wide_cut = {4, 8, 64, MOST_VALUES};
+
+/* Whether a compute unit gains nothing by a second group: where producers keep it busy while consumers wait, and a
+ * chain of products is all that takes time (rules that erase). Measured where an engine has teams, on Hopper. */
+static int is_busy_alone(const struct part *part)
+{
+    const enum erase erase = part->problem->rule->erase;
+
+    return part->facts->engine->team != FILE_nothing && part->facts->engine->loaders > 0 && erase != ERASE_NONE &&
+           erase != ERASE_LOW_RANK;
+}
 
 /* Whether the words cover a sequence in segments: what one keeps of the state is a product of sub-groups that have all
  * channels. */
@@ -88,27 +100,49 @@ static int long_enough(const struct part *part, int64_t tokens, int segments, in
     return tokens >= (int64_t)2 * segments * chunks * part->tiles.chunk;
 }
 
-/* Whether scans of that many value columns and segments give nearly every compute unit a group. */
-static int fills(const struct part *part, int columns, int segments)
+/* Groups of a scan with that many value columns and segments. */
+static int64_t groups_of(const struct part *part, int columns, int segments)
 {
-    const int64_t groups = problem_heads(part->problem) * divide_up(problem_values(part->problem), columns) * segments;
+    return problem_heads(part->problem) * divide_up(problem_values(part->problem), columns) * segments;
+}
 
-    return groups * 10 >= (int64_t)part->facts->device->info.compute_units * FILLED;
+static int64_t units_of(const struct part *part)
+{
+    return part->facts->device->info.compute_units;
+}
+
+/* Whether these value columns and segments leave too many compute units idle. */
+static int leaves_idle(const struct part *part, int columns, int segments)
+{
+    const int64_t groups = groups_of(part, columns, segments);
+
+    return is_busy_alone(part) ? 2 * groups <= units_of(part) : groups * 10 < units_of(part) * FILLED;
+}
+
+/* Whether groups of twice as many columns, which take half as long again for a chunk where channels have decays, come
+ * to half as many turns of the compute units. */
+static int gains_by_width(const struct part *part, int columns)
+{
+    const int64_t turns = divide_up(groups_of(part, columns, 1), units_of(part)),
+                  of_wide = divide_up(groups_of(part, 2 * columns, 1), units_of(part));
+
+    return is_busy_alone(part) && part_traits(part).decayed && columns == MOST_VALUES &&
+           problem_values(part->problem) >= 2 * columns && 2 * of_wide <= turns;
 }
 
 /* Cuts the sequence into as many segments as fill the device. Of packed ones the usual length is what there is to go
  * by. */
-static void cut_sequence(struct part *part, int columns)
+static void cut_sequence(struct part *part, const struct cut *cut, int columns)
 {
     const clattn_plan_desc *desc = &part->problem->desc;
     const int64_t tokens = desc->flags & CLATTN_CU_SEQLENS ? desc->seq_len / desc->sequences : desc->seq_len;
-    const int kind = part->problem->rule->erase != ERASE_NONE, side_by_side = columns == TILE ? NARROW : 1;
+    const int side_by_side = columns == TILE ? NARROW : 1;
     struct part_tiles *t = &part->tiles;
 
-    while (!fills(part, columns, t->segments / side_by_side) && t->segments < cuts[kind].most &&
-           long_enough(part, tokens, t->segments, cuts[kind].chunks))
+    while (leaves_idle(part, columns, t->segments / side_by_side) && t->segments < cut->most &&
+           long_enough(part, tokens, t->segments, cut->chunks))
         t->segments *= 2;
-    if (t->segments < cuts[kind].least)
+    if (t->segments < cut->least)
         t->segments = 1;
 }
 
@@ -128,14 +162,21 @@ static int segment_columns(struct part *part, int columns)
 {
     const struct part_traits traits = part_traits(part);
     const int values = problem_values(part->problem);
-    const int most = few_registers(part) ? MOST_VALUES : cuts[traits.erasing].columns;
+    const struct cut *cut = traits.erasing ? &erasing_cut : &plain_cut;
+    const int most = few_registers(part) ? MOST_VALUES : cut->columns;
 
     if (!segments_possible(part) || (traits.erasing && 2 * values < traits.width))
         return 0;
+    if (is_busy_alone(part) && columns == MOST_VALUES && columns < values) {
+        cut_sequence(part, &wide_cut, columns);
+        if (!leaves_idle(part, columns, part->tiles.segments))
+            return columns;
+        part->tiles.segments = 1;
+    }
     if (columns < values)
         columns *= 2;
     columns = lower(columns, most);
-    cut_sequence(part, columns);
+    cut_sequence(part, cut, columns);
     return traits.erasing && part->tiles.segments == 1 ? 0 : columns;
 }
 
@@ -148,12 +189,12 @@ static int value_columns(struct part *part)
 
     while (columns > TILE && columns / 2 >= problem_values(part->problem))
         columns /= 2;
-    if (fills(part, columns, 1))
-        return columns;
+    if (!leaves_idle(part, columns, 1))
+        return gains_by_width(part, columns) ? 2 * columns : columns;
     cut = segment_columns(part, columns);
     if (cut > 0)
         return cut;
-    while (columns > least && !fills(part, columns, 1))
+    while (columns > least && leaves_idle(part, columns, 1))
         columns /= 2;
     return columns;
 }
@@ -182,6 +223,8 @@ static clattn_status cut_to_fit(struct part *part)
     t->loaders = part->facts->engine->loaders;
     for (int columns = value_columns(part); columns >= TILE; columns /= 2)
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            if (columns > MOST_VALUES && ways[i].stages == 1 && is_busy_alone(part))
+                continue;
             t->block_v = columns;
             t->stages = ways[i].stages;
             t->readers = ways[i].readers && part_traits(part).may_read > 1;
