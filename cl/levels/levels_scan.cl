@@ -143,8 +143,10 @@ levels_scan(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int
         for_each(i, CHUNK * CP) {
             int row_i = i / CP, j = i % CP;
             float x = ERASES ? B[i] : A[i];
-            if (j <= row_i && row_i < chunk.count)
-                B[i] = x * weights[row_i * LEVELS + min(level_between(here + row_i, here + j), LEVELS - 1)];
+            if (j <= row_i && row_i < chunk.count) {
+                int level = level_between(here + row_i, here + j);
+                B[i] = level < LEVELS ? x * weights[row_i * LEVELS + level] : 0.0f; /* a level that does not exist */
+            }
         }
         SYNC();
         mma_lower(O, B, X, BV);
