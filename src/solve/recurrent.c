@@ -154,16 +154,16 @@ static int kept_channels(const struct device_facts *facts, const struct problem 
 }
 
 /* The vectors of columns of a group that has all of them, and of a lane no more channels than it keeps in registers; 0:
- * there is none, or a norm of whole rows is not asked for. One token saves a launch by it, which many would pay for with
- * fewer groups. */
+ * there is none, or a norm of whole rows is not asked for. One token saves a launch by it, which many tokens, or more
+ * heads than a few for each compute unit, would pay for with slower groups. */
 static int columns_of_row(const struct device_facts *facts, const struct problem *problem, const struct state_tile *t)
 {
-    enum { MOST_KEPT = 16, FEW_KEPT = 4 };
+    enum { MOST_KEPT = 16, FEW_KEPT = 4, MOST_GROUPS = 2 };
     const int64_t columns = divide_up(problem_values(problem), t->vec), channels = problem->desc.key_dim;
     const int kept = t->sub_group != 0 ? FEW_KEPT : MOST_KEPT;
 
     if (!problem_norms(problem) || problem->pass != PASS_OUTPUTS || problem_reads(problem) > 1 || !is_short(problem) ||
-        columns > facts->most_group)
+        columns > facts->most_group || problem_heads(problem) > MOST_GROUPS * facts->device->info.compute_units)
         return 0;
     return power_of_two_below(facts->most_group / columns) * kept >= channels ? (int)columns : 0;
 }
