@@ -669,7 +669,7 @@ static void check_mapped_file(void)
     enum { FIRST = 1000000, COUNT = 100, COLUMNS = 256 };
     const uint64_t length = sizeof header - 1;
     static float part[COUNT * COLUMNS];
-    struct safetensors file = {NULL};
+    struct safetensors file = {0};
     struct rusage before, after;
     char path[64], error[256] = "";
     FILE *to;
