@@ -52,6 +52,7 @@ static clattn_status check_eta(const clattn_plan_desc *desc, const struct rule *
 {
     const char *other = desc->flags & CLATTN_WITH_ALPHA      ? "with_alpha"
                         : desc->flags & CLATTN_WITH_MOMENTUM ? "with_momentum"
+                        : desc->flags & CLATTN_WITH_GAMMA    ? "with_gamma"
                         : desc->omega > 1                    ? "omega"
                         : desc->muon != CLATTN_MUON_NONE     ? "muon"
                                                              : NULL;

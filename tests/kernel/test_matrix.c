@@ -123,7 +123,7 @@ static const struct row {
     { "intel_8",   "mesa_net",            0, CLATTN_F16,  32, &odd,    0, 0, 0 },
     { "intel_16",  "mesa_net",            2, CLATTN_BF16, 32, &narrow, 0, 0, 0 }, /* maps, reversed */
     { "nvidia",    "ttt_linear",           0, CLATTN_BF16, 16, &batches, 1, 0, 0 },
-    { "nvidia",    "titans",               1, CLATTN_F16,  16, &batches, 0, 0, 0 }, /* alpha momentum */
+    { "nvidia",    "titans",               1, CLATTN_F16,  16, &batches, 0, 0, 0 }, /* alpha momentum gamma */
     { "amd_cdna",  "ttt_linear",           1, CLATTN_F16,  16, &batches, 0, 0, 0 }, /* theta, fla's readout */
     { "amd_rdna3", "titans",               3, CLATTN_BF16, 16, &batches, 0, 0, 0 }, /* eta, dot */
     { "amd_rdna4", "ttt_linear",           0, CLATTN_BF16, 16, &batches, 0, 0, 0 },

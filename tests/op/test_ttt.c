@@ -330,6 +330,7 @@ static void test_refused(void **state)
         {{.rule = CLATTN_TITANS, .loss = (clattn_loss)4}, "loss is 4, expected 0 to 3"},
         {{.rule = CLATTN_TITANS, .omega = -1}, "omega is -1, expected 1 to 4096"},
         {{.rule = CLATTN_TITANS, .flags = CLATTN_WITH_ETA | CLATTN_WITH_ALPHA}, "titans: with_eta with with_alpha"},
+        {{.rule = CLATTN_TITANS, .flags = CLATTN_WITH_ETA | CLATTN_WITH_GAMMA}, "titans: with_eta with with_gamma"},
         {{.rule = CLATTN_TITANS, .flags = CLATTN_WITH_ETA, .omega = 2}, "titans: with_eta with omega"},
         {{.rule = CLATTN_TITANS, .flags = CLATTN_WITH_ETA, .muon = CLATTN_MUON_FIVE}, "titans: with_eta with muon"},
         {{.rule = CLATTN_TITANS, .hidden_dim = 4}, "titans takes no option hidden_dim"},

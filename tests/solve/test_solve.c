@@ -136,7 +136,7 @@ static void note_step(const struct made *made, int number)
 /* Parameters that only a caller's choice of operands or the backward pass gives, none of the variants below. */
 static int is_optional(const char *name)
 {
-    static const char *const names[] = {"cu", "slots", "accepted", "snapshots", "cu_kv", "lens", "erased", "gamma"};
+    static const char *const names[] = {"cu", "slots", "accepted", "snapshots", "cu_kv", "lens", "erased"};
 
     for (size_t i = 0; i < COUNT(names); i++)
         if (strcmp(names[i], name) == 0)
