@@ -48,7 +48,8 @@ extern "C" {
     X(LACT, 7)                                                                                                         \
     X(JAMBA, 8)                                                                                                        \
     X(FALCON_MAMBA, 9)                                                                                                 \
-    X(GATED_DELTANET_SPLIT, 10)
+    X(GATED_DELTANET_SPLIT, 10)                                                                                        \
+    X(MESA_NET, 11)
 
 typedef enum clattn_layer {
     CLATTN_LAYER_NONE = 0,
@@ -75,11 +76,11 @@ CLATTN_API clattn_layer clattn_layer_find(const char *name);
 
 enum {
     CLATTN_LAYER_INITIAL_STATE =
-        1 << 0, /* those of the operands conv_state, state and position that the layer has are read; without the flag
-                 * they are zero. lact: state_w0, state_w1, state_w2; without the flag they are the checkpoint's
+        1 << 0, /* those of the operands conv_state, state, gram and position that the layer has are read; without the
+                 * flag they are zero. lact: state_w0, state_w1, state_w2; without the flag they are the checkpoint's
                  * weights */
-    CLATTN_LAYER_FINAL_STATE = 1 << 1, /* final_conv_state and final_state are written, for lact final_w0, final_w1,
-                                        * final_w2; they may be the same memory */
+    CLATTN_LAYER_FINAL_STATE = 1 << 1, /* final_conv_state, final_state and final_gram are written, for lact final_w0,
+                                        * final_w1, final_w2; they may be the same memory */
     CLATTN_LAYER_BIASES =
         1 << 2, /* the layer adds in_proj.bias and out_proj.bias, those that there are. clattn_layer_fit
                  * sets it if there is one of them */

@@ -99,6 +99,17 @@ static int check_origin(struct layer_run *run)
     return layer_read_origin(&run->desc, run->settings->input, &run->file);
 }
 
+/* Whether the layer has the pass that is asked for. */
+static int check_pass(struct layer_run *run)
+{
+    const clattn_layer_desc desc = desc_of_all(run);
+    clattn_layer_part part;
+
+    return clattn_layer_part_describe(&desc, 0, &part) == CLATTN_SUCCESS
+               ? EXIT_OK
+               : bad("layer %s has no backward pass, as its rule has no gradients", run->name);
+}
+
 static int add_tensors(struct layer_run *run)
 {
     const char *prefix = run->settings->prefix != NULL ? run->settings->prefix : "";
@@ -556,8 +567,8 @@ static int read_files(struct layer_run *run)
 static int run_layer(struct layer_run *run)
 {
     const struct output output = output_of(run->settings, run->settings->output);
-    int (*const parts[])(struct layer_run *) = {read_files,    check_origin, add_tensors, derive,
-                                                make_operands, pack,         compute};
+    int (*const parts[])(struct layer_run *) = {check_pass, read_files,    check_origin, add_tensors,
+                                                derive,     make_operands, pack,         compute};
     int status = output_check(&output);
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == EXIT_OK; i++)

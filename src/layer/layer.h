@@ -26,6 +26,7 @@ enum form {
     FORM_FLOATS, /* f32 */
     FORM_RATES,  /* f32: -e^x */
     FORM_STEPS,  /* f32: x + y, log(1 + e^y) = 0.01 */
+    FORM_RIDGES, /* f32: log(1 + e^x) + 0.25 */
     FORM_TURNED, /* f32: the matrix of every head with its rows as columns, the same for each sequence */
     FORM_ONES,   /* f32, of no tensor: 1; after all that have one */
     FORM_ROOTS   /* the same: 1 / sqrt(how many there are) */

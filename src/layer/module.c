@@ -125,6 +125,9 @@ static clattn_status read_desc(struct module *module, const clattn_layer_desc *d
         return FAIL(log, INVALID_DESC, "layer is %d, which none has", (int)d->layer);
     d->batch = d->batch != 0 ? d->batch : 1;
     d->eps = d->eps != 0 ? d->eps : module->layer->eps;
+    if (d->flags & CLATTN_LAYER_BACKWARD && !has_backward(module->layer))
+        return FAIL(log, INVALID_DESC, "layer %s has no backward pass, as its rule has no gradients",
+                    module->layer->name);
     if ((unsigned)d->dtype > CLATTN_BF16 || d->flags & ~flags_of(module->layer))
         return FAIL(log, INVALID_DESC, "layer %s: dtype is %d, flags 0x%x", module->layer->name, (int)d->dtype,
                     (unsigned)d->flags);

@@ -72,6 +72,7 @@ static double formed(enum form form, double x, int64_t count)
     case FORM_TURNED: break;
     case FORM_RATES: return -exp(x);
     case FORM_STEPS: return x + log(expm1(0.01));
+    case FORM_RIDGES: return (x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))) + 0.25;
     case FORM_ONES: return 1;
     case FORM_ROOTS: return 1 / sqrt((double)count);
     }

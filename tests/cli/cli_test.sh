@@ -722,6 +722,9 @@ run_layer()
             fail "layer $1 --backward, diff: $(cat "$work/stdout" "$work/stderr")"
         [ "$(grep -c '^d_.* ok ' "$work/stdout")" -ge 6 ] || fail "layer $1 --backward writes $(cat "$work/stdout")"
         rm gradients.safetensors
+    else
+        refused "a backward pass of a layer without one" "layer $1 has no backward pass" \
+            layer "$1" -i "$2/$1.safetensors" -x "$2/$1.run.safetensors" --backward -o out.safetensors
     fi
     refused "a layer's tensor of another layer" "tensor '.*' is none of layer" layer "$1" -i "$2/$1.run.safetensors" -o out.safetensors
     refused "a layer's option of a rule" "layer takes no --option taps, expected eps, mini_batch, muon, step_min or step_max" \

@@ -458,10 +458,10 @@ static void test_layer_options(void **state)
 {
     static const struct {
         const char *layer, *option, *value;
-    } rows[] = {{"mamba2", "eps", "0.5"},      {"kda", "eps", "0.5"},        {"gla", "eps", "0.5"},
-                {"retnet", "eps", "0.5"},      {"lact", "mini_batch", "7"},  {"gated_deltanet", "eps", "0.5"},
-                {"lact", "eps", "0.5"},        {"jamba", "eps", "0.5"},      {"falcon_mamba", "eps", "0.5"},
-                {"mamba2", "step_min", "0.5"}, {"mamba2", "step_max", "0.1"}};
+    } rows[] = {{"mamba2", "eps", "0.5"},      {"kda", "eps", "0.5"},         {"gla", "eps", "0.5"},
+                {"retnet", "eps", "0.5"},      {"lact", "mini_batch", "7"},   {"gated_deltanet", "eps", "0.5"},
+                {"lact", "eps", "0.5"},        {"jamba", "eps", "0.5"},       {"falcon_mamba", "eps", "0.5"},
+                {"mamba2", "step_min", "0.5"}, {"mamba2", "step_max", "0.1"}, {"mesa_net", "eps", "0.5"}};
     char path[512];
 
     (void)state;

@@ -1,5 +1,5 @@
 /* test_layers FOLDER LAYER[_biases|_limits]: a layer against its module in Hugging Face transformers, whose weights and numbers lie in FOLDER
- * (make_layers.py): a prompt and the token after it, the prompt in two calls, and calls of no tokens. */
+ * (make_layers.py; mesa_net's are make_mesa_layer.py's): a prompt and the token after it, the prompt in two calls, and calls of no tokens. */
 #include "harness.h"
 
 #include "clattn_layer.h"
@@ -20,11 +20,28 @@ static void *packed;
 static size_t packed_bytes;
 static clattn_layer_plan *plan; /* one for every length */
 
-enum { X, Y, POSITION, CONV, STATE, W0, W1, W2, FINAL_CONV, FINAL_STATE, FINAL_W0, FINAL_W1, FINAL_W2, OPERANDS };
+enum {
+    X,
+    Y,
+    POSITION,
+    CONV,
+    STATE,
+    GRAM,
+    W0,
+    W1,
+    W2,
+    FINAL_CONV,
+    FINAL_STATE,
+    FINAL_GRAM,
+    FINAL_W0,
+    FINAL_W1,
+    FINAL_W2,
+    OPERANDS
+};
 enum { STATES = FINAL_CONV - CONV };
-static const char *const names[] = {"x",        "y",        "position", "conv_state",       "state",
-                                    "state_w0", "state_w1", "state_w2", "final_conv_state", "final_state",
-                                    "final_w0", "final_w1", "final_w2"};
+static const char *const names[] = {"x",           "y",          "position", "conv_state", "state",
+                                    "gram",        "state_w0",   "state_w1", "state_w2",   "final_conv_state",
+                                    "final_state", "final_gram", "final_w0", "final_w1",   "final_w2"};
 
 /* Of lact, as make_layers.py has it */
 enum { MINI_BATCH = 7 };
@@ -254,7 +271,7 @@ static void compare(const void *found, const void *wanted, clattn_dtype dtype, s
     free(b.data);
 }
 
-static const int outputs[] = {Y, FINAL_CONV, FINAL_STATE, FINAL_W0, FINAL_W1, FINAL_W2};
+static const int outputs[] = {Y, FINAL_CONV, FINAL_STATE, FINAL_GRAM, FINAL_W0, FINAL_W1, FINAL_W2};
 
 static void compare_all(const struct run *run, const char *prefix)
 {
