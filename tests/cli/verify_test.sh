@@ -235,6 +235,10 @@ for jobs in 1 2; do
         fail "nothing left of a rule, -j$jobs: $(cat out err)"
 done
 
+"$clattn" verify gla --mode recurrent,chunk --option state_window=2 --dtype f32 --shape T=3,H=1,K=4,V=4 --device reference --csv >out 2>err &&
+    grep -q '^gla,f32,4,0,' out && [ "$(cat err)" = "clattn: gla has no solver of mode chunk with state_window: not run" ] ||
+    fail "a window in chunks: $(cat out err)"
+
 # ---- --quick ---------------------------------------------------------------------------------------------------------------
 
 "$clattn" verify gla --quick --mode recurrent --device "$device" --csv >out || fail "--quick: $(cat out)"

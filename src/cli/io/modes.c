@@ -23,20 +23,26 @@ static void add(struct modes *modes, clattn_mode mode)
     modes->at[modes->count++] = mode;
 }
 
+/* A window of states is computed token by token. */
+static int applies(const struct settings *settings, clattn_rule rule, clattn_mode mode)
+{
+    return check_mode_applies(rule, mode) && (mode != CLATTN_MODE_CHUNK || settings->desc.state_window == 0);
+}
+
 int modes_choose(const struct settings *settings, const struct modes *wanted, clattn_rule rule, struct modes *modes)
 {
     struct modes missing = {.count = 0};
-    const char *name = rule_get(rule)->name;
+    const char *name = rule_get(rule)->name, *with = settings->desc.state_window != 0 ? " with state_window" : "";
     char text[64];
 
     modes->count = 0;
     for (size_t i = 0; i < wanted->count; i++)
-        add(check_mode_applies(rule, wanted->at[i]) ? modes : &missing, wanted->at[i]);
+        add(applies(settings, rule, wanted->at[i]) ? modes : &missing, wanted->at[i]);
     modes_name(&missing, text, sizeof text);
     if (modes->count == 0 && settings->rule_count > 0)
-        return bad("%s has no solver of mode %s", name, text);
+        return bad("%s has no solver of mode %s%s", name, text, with);
     if (missing.count > 0 && settings->mode_count > 0)
-        note("%s has no solver of mode %s: not run", name, text);
+        note("%s has no solver of mode %s%s: not run", name, text, with);
     return EXIT_OK;
 }
 
