@@ -32,6 +32,10 @@ as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
+may_install() {
+    [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null
+}
+
 # Mirrors fail now and then.
 retry() {
     for pause in 5 20 60; do
@@ -108,9 +112,10 @@ choose_generator() {
     fi
 }
 
-# build_command [CMAKE-OPTION…]: configured without what the test tools bring, or with it
+# build_command [CMAKE-OPTION…]: configured without what the test tools bring, or with it; of what is not there CMake says
+# nothing, for it concerns tests
 build_command() {
-    cmake --preset release "$@"
+    cmake --log-level=WARNING --preset release "$@"
     cmake --build --preset release --target clattn_cli --parallel
 }
 
@@ -154,6 +159,11 @@ install_packages() {
 }
 
 if [ "$deps" = 1 ]; then
+    if ! may_install; then
+        echo "bootstrap.sh: only root installs packages, and there is no sudo: run it as root with --deps-only, then as" \
+            "yourself with --no-deps" >&2
+        exit 1
+    fi
     install_packages
 fi
 if [ "$build" = 0 ]; then
@@ -179,3 +189,4 @@ show run gated_delta_rule -i $first/in.safetensors -o $first/out.safetensors --c
 show run gated_delta_rule -i $first/in.safetensors -o $first/expected.safetensors --clobber --device reference
 show diff $first/out.safetensors $first/expected.safetensors
 show verify --quick --dtype f32 --mode auto
+echo "bootstrap.sh: the command is $PWD/build/bin/clattn; README.md goes on from here"
