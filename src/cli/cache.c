@@ -1,4 +1,5 @@
 /* clattn cache: the compiled programs on disk. */
+#include "base/text.h"
 #include "device/cache.h"
 
 #include "cli/cli.h"
@@ -8,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct column columns[] = {
     {"key", "key", COLUMN_WORD, 0, 2},
@@ -15,8 +17,22 @@ static const struct column columns[] = {
     {"used_seconds_ago", "used s ago", COLUMN_FIXED, 0, 1},
     {"intact", "result", COLUMN_WORD, 0, 0},
     {"label", "what", COLUMN_WORD, 0, 0},
+    {"device", "device", COLUMN_WORD, 0, 3},
     BUILD_COLUMNS,
 };
+
+/* "kernel gates, DEVICE, DRIVER", as what it is and where */
+static void add_label(cJSON *row, const char *label)
+{
+    const char *comma = strstr(label, ", ");
+    char *what = text_copy(label);
+
+    if (what != NULL && comma != NULL)
+        what[comma - label] = '\0';
+    cJSON_AddStringToObject(row, "label", what != NULL ? what : label);
+    cJSON_AddStringToObject(row, "device", comma != NULL ? comma + 2 : "");
+    free(what);
+}
 
 static void add_row(void *rows, const struct cache_entry *entry)
 {
@@ -26,7 +42,7 @@ static void add_row(void *rows, const struct cache_entry *entry)
     cJSON_AddNumberToObject(row, "bytes", (double)entry->bytes);
     cJSON_AddNumberToObject(row, "used_seconds_ago", fmax(entry->used, 0)); /* clocks differ */
     cJSON_AddBoolToObject(row, "intact", entry->intact);
-    cJSON_AddStringToObject(row, "label", entry->label);
+    add_label(row, entry->label);
     cJSON_AddItemToArray(rows, row);
 }
 

@@ -4,7 +4,7 @@
 const struct command command_table[] = {
     {"devices", COMMAND_DEVICES, 0, 0, devices_main, "[--json]", "the OpenCL devices of this machine, best first"},
     {"rules", COMMAND_RULES, 0, MAX_RULES, rules_main, "[RULE...] [--json]",
-     "every rule: its recurrence, operands and paper"},
+     "the rules, or a rule's options, tensors and paper"},
     {"make-input", COMMAND_MAKE_INPUT, 1, 1, make_input_main, "RULE --shape B=2,T=1000,H=4,K=64,V=64 -o FILE",
      "write random operands of a rule to a safetensors file"},
     {"run", COMMAND_RUN, 1, 1, run_main, "RULE -i IN.safetensors -o OUT.safetensors",

@@ -6,6 +6,7 @@
 #include "cli/out/generate.h"
 #include "cli/io/options.h"
 #include "cli/out/origin.h"
+#include "cli/out/wrap.h"
 #include "cli/process/process.h"
 #include "cli/io/words.h"
 
@@ -13,19 +14,30 @@
 #include <stdio.h>
 #include <string.h>
 
+static void print_summary(const struct command *command)
+{
+    char left[32];
+
+    snprintf(left, sizeof left, "  clattn %s", command->name);
+    wrap_print(stdout, wrap_width(stdout), left, 21, command->summary);
+}
+
 static int print_help(void)
 {
     printf("clattn %s: linear attention for every OpenCL device\n\n", clattn_version());
     for (size_t i = 0; i < command_count; i++)
-        printf("  clattn %-11s %s\n", command_table[i].name, command_table[i].summary);
+        print_summary(&command_table[i]);
     puts("\n`clattn COMMAND --help`, or `clattn help COMMAND`, lists a command's options.\n"
-         "Exit status: 0 all is well, 1 a check or the device failed, 2 bad usage or input.");
+         "Exit status: 0 all is well, 1 a check or the device failed, 2 bad usage or\n"
+         "input.");
     return EXIT_OK;
 }
 
 static int print_command_help(const struct command *command)
 {
-    printf("clattn %s %s\n%s\n\n", command->name, command->usage, command->summary);
+    printf("clattn %s %s\n", command->name, command->usage);
+    wrap_print(stdout, wrap_width(stdout), "", 0, command->summary);
+    puts("");
     options_print(stdout, command);
     puts("\nExamples:");
     for (size_t i = 0; example_get(command, i) != NULL; i++)

@@ -1,16 +1,19 @@
 /* clattn rules: prints the rule table. */
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/io/desc_options.h"
 #include "cli/out/origin.h"
 #include "cli/out/rules_json.h"
 #include "cli/out/table.h"
+#include "cli/out/wrap.h"
 #include "op/problem.h"
 #include "op/rule.h"
 #include "op/state.h"
 #include "tune/tuning_layers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What surprises people who know the original implementations. clattn.h says the same after the list of rules. */
@@ -257,35 +260,58 @@ static cJSON *make_rule(clattn_rule rule)
     return object;
 }
 
-/* Prints a list, wrapped at 80 columns. If the items are objects, prints their value of the key `of`. */
+/* Prints text in the column of a rule's values, after a title or, if that is "", below what stands there. */
+static void print_value(const char *title, const char *text)
+{
+    enum { VALUES = 14 };
+    char left[VALUES + 1];
+
+    snprintf(left, sizeof left, "  %s", title);
+    wrap_print(stdout, wrap_width(stdout), left, VALUES, text);
+}
+
+/* Prints a list. If the items are objects, prints their value of the key `of`. */
 static void print_words(const cJSON *rule, const char *key, const char *of, const char *title)
 {
-    enum { LEFT = 14, COLUMNS = 80 };
+    struct text text = {0};
     const cJSON *item;
-    size_t column = 0;
+    char *line;
 
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(rule, key))
     {
         const char *word = of != NULL ? json_string(item, of) : item->valuestring;
-        if (word == NULL)
-            continue;
-        if (column == 0)
-            printf("  %-12s", title);
-        else
-            fputs(column + strlen(word) + 2 > COLUMNS ? ",\n              " : ", ", stdout);
-        column = column == 0 || column + strlen(word) + 2 > COLUMNS ? LEFT + strlen(word) : column + strlen(word) + 2;
-        fputs(word, stdout);
+        if (word != NULL)
+            text_format(&text, "%s%s", text.size > 0 ? ", " : "", word);
     }
-    if (column > 0)
-        putchar('\n');
+    line = text_take(&text);
+    if (line != NULL && *line != '\0')
+        print_value(title, line);
+    free(line);
 }
 
 static void print_notes(const cJSON *rule)
 {
     const cJSON *item;
 
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(rule, "notes"))
-        printf("  %-12s%s\n", "note", item->valuestring);
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(rule, "notes")) print_value("note", item->valuestring);
+}
+
+/* Prints a name in the column of values, and what there is to say of it in one further right. */
+static void print_named(const char *title, const char *name, const char *text)
+{
+    enum { TEXTS = 35 };
+    char left[128];
+
+    snprintf(left, sizeof left, "  %-12s%s", title, name);
+    wrap_print(stdout, wrap_width(stdout), left, TEXTS, text);
+}
+
+static void print_tensor(const char *title, const cJSON *tensor)
+{
+    char text[256];
+
+    snprintf(text, sizeof text, "%-26s %s", json_string(tensor, "shape"), json_string(tensor, "storage"));
+    print_named(title, json_string(tensor, "name"), text);
 }
 
 static void print_operands(const cJSON *rule, const char *title, int required, int output)
@@ -298,8 +324,7 @@ static void print_operands(const cJSON *rule, const char *title, int required, i
         if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "required")) != required ||
             cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "output")) != output)
             continue;
-        printf("  %-12s%-20s %-26s %s\n", left, json_string(item, "name"), json_string(item, "shape"),
-               json_string(item, "storage"));
+        print_tensor(left, item);
         left = "";
     }
 }
@@ -315,7 +340,7 @@ static void print_options(const cJSON *rule)
         const char *usage = json_string(item, "usage");
         if (usage == NULL)
             continue;
-        printf("  %-12s%-24s %s\n", left, usage, desc_options[desc_option_find(json_string(item, "name"))].help);
+        print_named(left, usage, desc_options[desc_option_find(json_string(item, "name"))].help);
         left = "";
     }
 }
@@ -328,23 +353,20 @@ static void print_state(const cJSON *rule)
 
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(rule, "state"))
     {
-        printf("  %-12s%-20s %-26s %s\n", left, json_string(item, "name"), json_string(item, "shape"),
-               json_string(item, "storage"));
+        print_tensor(left, item);
         left = "";
     }
 }
 
-static void print_rule(const cJSON *rule, int in_full)
+static void print_rule(const cJSON *rule)
 {
-    printf("%s\n  %-12s%s\n  %-12s%s\n", json_string(rule, "name"), "recurrence", json_string(rule, "recurrence"),
-           "paper", json_string(rule, "paper"));
+    puts(json_string(rule, "name"));
+    print_value("recurrence", json_string(rule, "recurrence"));
+    print_value("paper", json_string(rule, "paper"));
     if (json_string(rule, "group") != NULL)
-        printf("  %-12s%s\n", "tuned as", json_string(rule, "group"));
+        print_value("tuned as", json_string(rule, "group"));
     print_words(rule, "aliases", NULL, "also");
-    if (in_full)
-        print_options(rule);
-    else
-        print_words(rule, "options", "usage", "options");
+    print_options(rule);
     print_notes(rule);
     print_state(rule);
     print_operands(rule, "inputs", 1, 0);
@@ -352,6 +374,17 @@ static void print_rule(const cJSON *rule, int in_full)
     print_operands(rule, "outputs", 1, 1);
     print_operands(rule, "optional", 0, 1);
     putchar('\n');
+}
+
+/* Each rule with its recurrence. */
+static void print_list(const cJSON *rules)
+{
+    enum { RECURRENCES = 29 };
+    const cJSON *rule;
+
+    cJSON_ArrayForEach(rule, rules)
+        wrap_print(stdout, wrap_width(stdout), json_string(rule, "name"), RECURRENCES, json_string(rule, "recurrence"));
+    puts("\n`clattn rules RULE` lists a rule's options and tensors.");
 }
 
 /* One row per rule, as in docs/rules.md. JSON also has the operands. */
@@ -377,6 +410,17 @@ static int print_table(const cJSON *rules, enum format format)
     return table_print(rows, columns, sizeof columns / sizeof *columns, format);
 }
 
+static void print_rules(const cJSON *rules)
+{
+    const cJSON *rule;
+
+    cJSON_ArrayForEach(rule, rules) print_rule(rule);
+    puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads,\n"
+         "TK tokens of keys, K and V dims of 1 to 1024, N sequences, M states of a pool,\n"
+         "W states in a window or taps, n steps. If several heads of q and o share a\n"
+         "state, all other operands have HK heads in place of HQ and H.");
+}
+
 /* The rules, together with what bindings are generated from. */
 static int print_json(cJSON *rules)
 {
@@ -391,7 +435,6 @@ static int print_json(cJSON *rules)
 int rules_main(struct settings *settings)
 {
     cJSON *rules = cJSON_CreateArray();
-    const cJSON *rule;
 
     for (size_t i = 0; i < settings->rule_count; i++)
         cJSON_AddItemToArray(rules, make_rule(settings->rules[i]));
@@ -405,11 +448,10 @@ int rules_main(struct settings *settings)
         cJSON_Delete(rules);
         return status;
     }
-    cJSON_ArrayForEach(rule, rules) print_rule(rule, settings->rule_count > 0);
-    puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads,\n"
-         "TK tokens of keys, K and V dims of 1 to 1024, N sequences, M states of a pool,\n"
-         "W states in a window or taps, n steps. If several heads of q and o share a\n"
-         "state, all other operands have HK heads in place of HQ and H.");
+    if (settings->rule_count > 0)
+        print_rules(rules);
+    else
+        print_list(rules);
     cJSON_Delete(rules);
     return EXIT_OK;
 }

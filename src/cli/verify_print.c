@@ -1,16 +1,19 @@
 /* What `clattn verify` learns of its rows, and what it prints of them. */
 #include "base/json.h"
 #include "base/system.h"
+#include "base/text.h"
 #include "cli/verify.h"
 
 #include "check/check.h"
 #include "cli/out/origin.h"
 #include "cli/out/progress.h"
+#include "cli/out/wrap.h"
 #include "cli/io/words.h"
 #include "op/rule.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const struct column row_columns[] = {
     {"rule", "rule", COLUMN_WORD, 0, 0},
@@ -273,6 +276,8 @@ static int print_json(struct verify *verify)
 static void print_summary(const struct verify *verify)
 {
     const struct verify_row *worst = NULL;
+    struct text text = {0};
+    char *line;
     size_t rules = 0, cases = 0, failed_cases = 0;
     clattn_rule last = CLATTN_RULE_NONE;
 
@@ -285,11 +290,14 @@ static void print_summary(const struct verify *verify)
         if (row->cases > 0 && (worst == NULL || row->worst > worst->worst))
             worst = row;
     }
-    printf("%zu rule%s, %zu case%s, %zu failed", rules, rules == 1 ? "" : "s", cases, cases == 1 ? "" : "s",
-           failed_cases);
+    text_format(&text, "%zu rule%s, %zu case%s, %zu failed", rules, rules == 1 ? "" : "s", cases, cases == 1 ? "" : "s",
+                failed_cases);
     if (worst != NULL)
-        text_print(stdout, ", worst %.1e of %s %s", worst->worst, rule_name(worst->rule), dtype_name(worst->dtype));
-    text_print(stdout, ", %.3g s\n", now_seconds() - verify->start);
+        text_format(&text, ", worst %.1e of %s %s", worst->worst, rule_name(worst->rule), dtype_name(worst->dtype));
+    text_format(&text, ", %.3g s", now_seconds() - verify->start);
+    if ((line = text_take(&text)) != NULL)
+        wrap_line(stdout, "", line);
+    free(line);
 }
 
 int verify_print_end(struct verify *verify)

@@ -1,4 +1,5 @@
-# paths_test.sh CLATTN: what the command does to its output paths: links, modes, pipes, devices, full disks.
+# paths_test.sh CLATTN: what the command does to its output paths: links, modes, pipes, devices, full disks; and the width of
+# what it prints.
 # No path given to it is outside of the test's own folder: devices are reached through links there.
 clattn=$1
 work=$(mktemp -d) || exit 1
@@ -226,4 +227,33 @@ cmp -s plain made || fail "a full disk costs the output's file"
 for file in ./*.tmp ./*/*.tmp; do
     [ -e "$file" ] && fail "left behind: $file"
 done
+
+# ---- 80 columns ---------------------------------------------------------------------------------------------------
+
+narrow()
+{
+    awk 'length > 80 { print; wide = 1 } END { exit wide || !NR }' || fail "$1 does not fit 80 columns"
+}
+"$clattn" --help | narrow "--help"
+for command in $("$clattn" --help | sed -n 's/^  clattn \([a-z-]*\) .*/\1/p'); do
+    "$clattn" "$command" --help | narrow "$command --help"
+done
+"$clattn" rules >rules
+narrow rules <rules
+"$clattn" rules --csv | tail -n +2 | cut -d, -f1 >names
+while read -r name; do
+    grep -q "^$name  *[A-Za-z]" rules || fail "rules lacks $name: $(cat rules)"
+done <names
+# shellcheck disable=SC2046 # words
+"$clattn" rules $(cat names) | narrow "rules of every name"
+# A message is one line, which can be searched, but on a terminal, where it is broken between words.
+if command -v script >/dev/null; then
+    words="'$clattn' run gated_delta_product -i plain -o a_file_that_is_never_written.safetensors"
+    sh -c "$words" 2>whole
+    [ "$(wc -l <whole)" -eq 1 ] && [ "$(wc -c <whole)" -gt 81 ] || fail "not a long line: $(cat whole)"
+    script -qec "stty cols 80; $words" /dev/null </dev/null | tr -d '\r' >terminal
+    narrow "a message" <terminal
+    [ "$(wc -l <terminal)" -eq 2 ] && [ "$(tr -s '\n ' ' ' <terminal)" = "$(cat whole) " ] ||
+        fail "a message on a terminal: $(cat terminal)"
+fi
 [ $failures -eq 0 ]

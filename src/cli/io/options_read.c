@@ -5,6 +5,7 @@
 #include "cli/layer.h"
 #include "cli/io/option_table.h"
 #include "cli/io/words.h"
+#include "cli/out/wrap.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,13 +28,16 @@ int options_get(const struct command *command, size_t index, struct option_info 
     return 0;
 }
 
+/* The column of an option's help. */
+enum { HELP = 30 };
+
 static void print_desc_option(FILE *file, enum option_id option)
 {
     char argument[96], left[128];
 
-    snprintf(left, sizeof left, "%s=%s", desc_options[option].name,
+    snprintf(left, sizeof left, "  %s=%s", desc_options[option].name,
              desc_option_argument(option, CLATTN_RULE_NONE, argument, sizeof argument));
-    fprintf(file, "  %-36s %s\n", left, desc_options[option].help);
+    wrap_print(file, wrap_width(file), left, HELP, desc_options[option].help);
 }
 
 /* What --option of layer takes; a rule's options stand in `clattn rules RULE`. */
@@ -59,8 +63,8 @@ void options_print(FILE *file, const struct command *command)
             continue;
         if (option->letter != '\0')
             snprintf(letter, sizeof letter, "-%c, ", option->letter);
-        snprintf(left, sizeof left, "%s--%s %s", letter, option->name, option->argument ? option->argument : "");
-        fprintf(file, "  %-36s %s\n", left, option->help);
+        snprintf(left, sizeof left, "  %s--%s %s", letter, option->name, option->argument ? option->argument : "");
+        wrap_print(file, wrap_width(file), left, HELP, option->help);
         has_desc_options |= strcmp(option->name, "option") == 0;
     }
     if (has_desc_options)

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "cli/out/progress.h"
+#include "cli/out/wrap.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ PRINTF_LIKE(2, 0)
 static void print_line(const char *kind, const char *format, va_list args)
 {
     struct text text = {0};
-    char *line;
+    char begin[32], *line;
 
     text_vformat(&text, format, args);
     line = text_take(&text);
@@ -58,7 +59,8 @@ static void print_line(const char *kind, const char *format, va_list args)
             *at = at[1] == '\0' ? '\0' : strchr("\n\r\t", *at) != NULL ? ' ' : '?';
     if (kept == NULL) {
         progress_clear();
-        fprintf(stderr, "clattn: %s%s\n", kind, line);
+        text_fit(begin, sizeof begin, "clattn: %s", kind);
+        wrap_line(stderr, begin, line);
     } else if (*kept == '\0')
         text_fit(kept, kept_size, "%s", line);
     free(line);
