@@ -7,6 +7,7 @@
 #include "cli/out/rules_json.h"
 #include "cli/out/table.h"
 #include "cli/out/wrap.h"
+#include "op/op.h"
 #include "op/problem.h"
 #include "op/rule.h"
 #include "op/state.h"
@@ -113,7 +114,7 @@ static int operands_with(clattn_rule rule, enum option_id option, struct operand
 
     if (rule_takes(row, OPTION_state) && (option == OPTION_state || option == OPTION_state_indices))
         desc.flags |= CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
-    if (option == OPTION_normalize || option == OPTION_accepted)
+    if (option == OPTION_normalize || option == OPTION_accepted || option == OPTION_with_momentum)
         desc.flags |= CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
     if (desc_options[option].with != 0 && !rule_takes(row, option))
         desc.flags |= desc_options[option].with & rule_flags(row);
@@ -122,7 +123,14 @@ static int operands_with(clattn_rule rule, enum option_id option, struct operand
     if (option == OPTION_accepted)
         desc.state_window = 1;
     option_put(option, 1, &desc);
+    learner_complete_kinds(&desc, row);
     return rule_operands(&desc, rows);
+}
+
+/* Whether an operand may come with the option's first value, which is LN of losses. */
+static int brings_operands(enum option_id option)
+{
+    return desc_options[option].type == OPTION_FLAG || option == OPTION_state_window || option == OPTION_loss;
 }
 
 static int has_outputs(const struct operand_row *rows, int count)
@@ -138,13 +146,14 @@ static int has_outputs(const struct operand_row *rows, int count)
 static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
 {
     const struct rule *row = rule_get(rule);
-    const clattn_plan_desc plain = {.rule = rule};
+    clattn_plan_desc plain = {.rule = rule};
     struct operand_row rows[OPERAND_COUNT];
     int sets = 0;
 
+    learner_complete_kinds(&plain, row);
     memset(summaries, 0, OPERAND_COUNT * sizeof *summaries);
     for (int i = -1; i < OPTION_COUNT; i++) {
-        int brings = i < 0 || desc_options[i].type == OPTION_FLAG || i == OPTION_state_window;
+        int brings = i >= 0 && brings_operands((enum option_id)i);
         int count = i < 0 ? rule_operands(&plain, rows) : brings ? operands_with(rule, (enum option_id)i, rows) : 0;
         int outputs = has_outputs(rows, count);
         sets += outputs;

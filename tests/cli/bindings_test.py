@@ -160,6 +160,23 @@ def check_rule(binding, interface, rule):
         expect(mine is not None or status == binding.statuses["CLATTN_INVALID_DESC"], f"{rule['name']}: {key(option)}")
 
 
+def check_operands(command, rule, folder):
+    """What a file of the rule has, with options that bring operands, is in the list of its operands."""
+    names = {operand["name"] for operand in rule["operands"]}
+    options = {option["name"] for option in rule["options"]}
+    shape = "B=1,T=5,H=2,V=8" + (",K=8" if names & {"k", "omega"} else "")
+    for option in ("", "with_momentum=on", "loss=ln"):
+        if option and option.split("=")[0] not in options:
+            continue
+        path = pathlib.Path(folder, "in.safetensors")
+        subprocess.run([command, "make-input", rule["name"], "-s", shape, "-o", str(path)] +
+                       (["--option", option] if option else []), check=True, capture_output=True)
+        with path.open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        missing = header.keys() - names - {"__metadata__"}
+        expect(not missing, f"{rule['name']} {option}: operands lack {', '.join(sorted(missing))}")
+
+
 def main(command, library, include, folder, *compiler):
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
     output = subprocess.run([command, "rules", "--json"], check=True, capture_output=True, text=True).stdout
@@ -174,6 +191,7 @@ def main(command, library, include, folder, *compiler):
     binding = Binding(interface, structs, library)
     for rule in interface["rules"]:
         check_rule(binding, interface, rule)
+        check_operands(command, rule, folder)
     for failure in failures:
         print(failure)
     print(f"{len(header)} numbers, {len(interface['rules'])} rules, {len(failures)} failures")
