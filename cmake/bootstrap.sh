@@ -4,7 +4,8 @@
 # On a fresh Debian, Ubuntu, Fedora or Arch machine: installs what clattn needs, builds the command into ./build, and runs
 # it: a rule on an OpenCL device, its time and its error against the reference in double precision; then the same error of
 # every rule, a line each. `ctest --preset release` builds the tests, `cmake --build build` the libraries. Other systems:
-# install the packages that stand below and give --no-deps.
+# install the packages that stand below and give --no-deps. CLATTN_FIRST_RULES names the rules whose errors are shown, in place of
+# every rule.
 #
 #   --deps-only    only install packages
 #   --no-deps      install nothing
@@ -188,5 +189,6 @@ show make-input gated_delta_rule --shape B=2,T=1000,H=4,K=64,V=64 -o $first/in.s
 show run gated_delta_rule -i $first/in.safetensors -o $first/out.safetensors --clobber
 show run gated_delta_rule -i $first/in.safetensors -o $first/expected.safetensors --clobber --device reference
 show diff $first/out.safetensors $first/expected.safetensors
-show verify --quick --dtype f32 --mode auto
+# shellcheck disable=SC2086 # words
+show verify ${CLATTN_FIRST_RULES-} --quick --dtype f32 --mode auto
 echo "bootstrap.sh: the command is $PWD/build/bin/clattn; README.md goes on from here"
