@@ -236,8 +236,10 @@ for jobs in 1 2; do
 done
 
 "$clattn" verify gla --mode recurrent,chunk --option state_window=2 --dtype f32 --shape T=3,H=1,K=4,V=4 --device reference --csv >out 2>err &&
-    grep -q '^gla,f32,4,0,' out && [ "$(cat err)" = "clattn: gla has no solver of mode chunk with state_window: not run" ] ||
+    grep -q '^gla,f32,4,0,' out && [ "$(cat err)" = "clattn: gla has no solver of mode chunk with these states: not run" ] ||
     fail "a window in chunks: $(cat out err)"
+"$clattn" verify mesa_net --mode chunk --option state_every=8 --dtype f32 --shape T=3,H=1,K=4,V=4 --device reference >out 2>err
+[ $? -eq 2 ] && [ "$(cat err)" = "clattn: mesa_net has no solver of mode chunk with these states" ] || fail "mesa_net: $(cat out err)"
 
 # ---- --quick ---------------------------------------------------------------------------------------------------------------
 

@@ -23,16 +23,24 @@ static void add(struct modes *modes, clattn_mode mode)
     modes->at[modes->count++] = mode;
 }
 
-/* A window of states is computed token by token. */
+/* A window of states is computed token by token; so are states within chunks, of which the shortest have 8 tokens. */
+static int by_tokens(const clattn_plan_desc *desc, clattn_rule rule)
+{
+    enum { SHORTEST = 8 };
+
+    return desc->state_window != 0 ||
+           (desc->state_every != 0 && (desc->state_every % SHORTEST != 0 || rule_is_solved(rule_get(rule))));
+}
+
 static int applies(const struct settings *settings, clattn_rule rule, clattn_mode mode)
 {
-    return check_mode_applies(rule, mode) && (mode != CLATTN_MODE_CHUNK || settings->desc.state_window == 0);
+    return check_mode_applies(rule, mode) && (mode != CLATTN_MODE_CHUNK || !by_tokens(&settings->desc, rule));
 }
 
 int modes_choose(const struct settings *settings, const struct modes *wanted, clattn_rule rule, struct modes *modes)
 {
     struct modes missing = {.count = 0};
-    const char *name = rule_get(rule)->name, *with = settings->desc.state_window != 0 ? " with state_window" : "";
+    const char *name = rule_get(rule)->name, *with = by_tokens(&settings->desc, rule) ? " with these states" : "";
     char text[64];
 
     modes->count = 0;
