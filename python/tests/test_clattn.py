@@ -124,6 +124,63 @@ def test_softmax_with_grouped_heads():
     close(o, np.einsum("bhts,bshv->bthv", weights / weights.sum(-1, keepdims=True), np.repeat(v, 2, 2)))
 
 
+DEVICES = pytest.mark.parametrize("device", [None, "reference"])
+
+
+def test_wide_heads():
+    q, k, v, g, beta = draw(31, batch=1, tokens=5, heads=1, value_dim=300)
+    close(clattn.gated_delta_rule(q, unit(k), v, g, beta, device="reference"), gated_delta(q, unit(k), v, g, beta)[0])
+
+
+@DEVICES
+def test_cross_attention_with_a_softcap(device):
+    q, _, _, _, _ = draw(32, batch=1, tokens=5, heads=4)
+    _, k, v, _, _ = draw(33, batch=1, tokens=11, heads=2)
+    o = clattn.softmax_attn(q, k, v, noncausal=True, softcap=2.0, device=device)
+    weights = np.exp(2 * np.tanh(np.einsum("bthk,bshk->bhts", q, np.repeat(k, 2, 2)) / 4 / 2))
+    close(o, np.einsum("bhts,bshv->bthv", weights / weights.sum(-1, keepdims=True), np.repeat(v, 2, 2)))
+
+
+@DEVICES
+def test_going_on_after_accepted_tokens(device):
+    inputs = draw(34, tokens=8)
+    inputs = (inputs[0], unit(inputs[1]), *inputs[2:])
+    first, second = ([x[:, at : at + 3] for x in inputs] for at in (0, 3))
+    o, states = clattn.gated_delta_rule(*first, state_window=3, device=device)
+    for n in range(3):
+        expected = gated_delta(*(x[:, : n + 1] for x in first))[1]
+        close(states[:, n].reshape(expected.shape), expected)
+    o, _ = clattn.gated_delta_rule(*second, initial_state=states, accepted=np.array([2, 0], np.int32), state_window=3,
+                                   device=device)
+    begin = gated_delta(*(x[:, :2] for x in first))[1]
+    begin[1] = 0
+    close(o, gated_delta(*second, state=begin)[0])
+
+
+def test_strengths_of_another_type():
+    q, k, v, g, beta = draw(35, tokens=9)
+    beta = beta.astype(np.float16)
+    close(clattn.gated_delta_rule(q, unit(k), v, g, beta, device="reference"), gated_delta(q, unit(k), v, g, beta)[0])
+
+
+def test_limits_of_steps():
+    q, k, v, g, step = draw(36, tokens=9)
+    o = clattn.ssd(q, k, v, g, 4 * step - 3, beta_map="softplus", step_min=0.3, step_max=0.9, device="reference")
+    beta = np.clip(np.log1p(np.exp(4 * step - 3)), 0.3, 0.9)
+    assert (beta == 0.3).any() and (beta == 0.9).any()
+    pairs = np.einsum("bthk,bshk->bhts", q, k) * np.exp(
+        np.minimum(0, np.cumsum(g, 1).transpose(0, 2, 1)[..., None] - np.cumsum(g, 1).transpose(0, 2, 1)[:, :, None]))
+    close(o, np.einsum("bhts,bsh,bshv->bthv", np.tril(pairs), beta, v))
+
+
+def test_norm_of_the_output():
+    q, k, v, g, beta = draw(37, tokens=9)
+    norm = np.linspace(0.5, 2, 8).astype(np.float32)
+    o = clattn.gated_delta_rule(q, unit(k), v, g, beta, norm=norm, eps=1e-3, device="reference")
+    expected = gated_delta(q, unit(k), v, g, beta)[0]
+    close(o, expected / np.sqrt((expected**2).mean(-1, keepdims=True) + 1e-3) * norm)
+
+
 def test_mistakes_are_named():
     q, k, v, g, beta = draw(7)
     with pytest.raises(ValueError, match="g has T = 5, q has 37"):
