@@ -1,7 +1,7 @@
 /* One token after the other:
  *     R = e^g R + beta k kᵀ;  x = (R + diag(ridge))⁻¹ q by conjugate gradients
- * One group: one head of one sequence. R is the caller's final_gram where there is one, so that a single token reads
- * and writes it once. */
+ * One group: one head of one sequence, `stretch_rows` tokens from first_row on. R is the caller's final_gram where
+ * there is one, so that a single token reads and writes it once. */
 #include "mesa.clh"
 
 #define LANES (GROUP / COLUMNS > 1 ? GROUP / COLUMNS : 1) /* those that share a column of R */
@@ -59,7 +59,8 @@ WORD void multiply(local float *y, local float *parts, global const float *R, gl
     X(global const state_t, initial) X(global state_t, final)
 /* clang-format on */
 KERNEL
-mesa_tokens(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int states, int every)
+mesa_tokens(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int states, int every, int first_row,
+            int stretch_rows)
 {
     TENSORS(ABSENT)
     LOCAL_FLOATS(key, LOCAL_ROW)
@@ -76,12 +77,15 @@ mesa_tokens(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int
         place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     global const float *before = state_of(initial, at);
     global float *last = state_of(final, at);
+    int end = min(first_row + stretch_rows, at.rows);
     global float *R = last ? last : gram + gram_at.x + ((long)at.sequence * HEADS + at.head) * (KEY_DIM * KEY_DIM);
 
     ridge += ridge_at.x + ridge_at.w * at.head;
-    for_each(i, at.rows == 0 && last ? KEY_DIM * KEY_DIM : 0)
+    for_each(i, at.rows == 0 && first_row == 0 && last ? KEY_DIM * KEY_DIM : 0)
         last[i] = before ? before[i] : 0;
-    for (int row = 0; row < at.rows; row++) {
+    if (first_row > 0)
+        before = R;
+    for (int row = first_row; row < end; row++) {
         chunk_t chunk = chunk_at(at, row);
         global state_t *snapshot = SNAPSHOTS ? snapshot_of(snapshots, snapshots_at, at, every, row + 1) : 0;
         float decay_factor, strength, first, left;

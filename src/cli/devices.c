@@ -63,6 +63,7 @@ static void add_facts(cJSON *row, const clattn_device_info *info)
     cJSON_AddStringToObject(row, "platform_version", device.platform_version);
     cJSON_AddBoolToObject(row, "serial", device.serial);
     cJSON_AddNumberToObject(row, "sub_group", device.sub_group);
+    cJSON_AddNumberToObject(row, "loop_turns", (double)device.loop_turns);
     add_text(row, &device, "version", CL_DEVICE_VERSION);
     add_text(row, &device, "extensions", CL_DEVICE_EXTENSIONS);
 }

@@ -157,6 +157,15 @@ static int needs_optimising(const char *platform_version)
     return name != NULL && name[5] >= '4';
 }
 
+/* llvmpipe leaves all loops of a kernel, without an error, when a work-item has had as many turns of them together
+ * (LP_MAX_TGSI_LOOP_ITERATIONS). */
+static int64_t limit_of_turns(const clattn_device_info *info)
+{
+    enum { LLVMPIPE = 65535 };
+
+    return strstr(info->name, "llvmpipe") != NULL ? LLVMPIPE : 0;
+}
+
 clattn_status device_init(struct device *device, cl_device_id id, const struct log *log)
 {
     cl_device_type type;
@@ -173,6 +182,7 @@ clattn_status device_init(struct device *device, cl_device_id id, const struct l
         device->sub_group = device_narrowest_sub_group(device->cl, id);
     device->registers = shared_registers(device);
     device->optimised = needs_optimising(device->platform_version);
+    device->loop_turns = limit_of_turns(&device->info);
     device->serial = (!device->info.gpu && !rank_is_emulator(&device->info)) || device->info.max_work_group < 16;
     return CLATTN_SUCCESS;
 }

@@ -323,6 +323,7 @@ static const struct {
 static clattn_status no_solver(const clattn_context *context, const struct problem *problem, int64_t least)
 {
     const clattn_plan_desc *desc = &problem->desc;
+    char turns[48] = "";
 
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
         if (refusals[i].applies(problem))
@@ -330,10 +331,12 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
     if (desc->workspace_limit != 0 && least > desc->workspace_limit)
         return FAIL(&context->log, UNSUPPORTED, "%s: workspace_limit is %lld bytes, at least %lld are needed",
                     problem->rule->name, (long long)desc->workspace_limit, (long long)least);
+    if (context->device.loop_turns != 0)
+        snprintf(turns, sizeof turns, ", %lld turns of loops", (long long)context->device.loop_turns);
     return FAIL(&context->log, UNSUPPORTED,
-                "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
+                "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory%s)",
                 problem->rule->name, (long long)desc->key_dim, (long long)desc->value_dim, desc->chunk,
-                context->device.info.name, (unsigned long long)context->device.info.local_memory);
+                context->device.info.name, (unsigned long long)context->device.info.local_memory, turns);
 }
 
 /* ---- All solvers --------------------------------------------------------------------------------------------------

@@ -58,6 +58,7 @@ static void apply_facts(const cJSON *facts, struct device *device)
     if (type != NULL)
         info->gpu = strcmp(type, "gpu") == 0;
     device->sub_group = (int)number(facts, "sub_group", (uint64_t)device->sub_group);
+    device->loop_turns = (int64_t)number(facts, "loop_turns", (uint64_t)device->loop_turns);
     device->serial = cJSON_IsBool(serial) ? cJSON_IsTrue(serial) : !info->gpu || info->max_work_group < 16;
     device->in_part = own && !device->serial;
 }

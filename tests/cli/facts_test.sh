@@ -53,6 +53,29 @@ grep -q "spans of 3 tokens, value tile 32," "$folder/plan.9" && grep -q "spans o
 CLATTN_SELF_TEST=1 CLATTN_DEVICE_FACTS=$facts/rdna2.json "$clattn" run path_attn --option carry=on -i "$folder/carried" -o "$folder/out" -d "$device" -v 2>"$folder/plan" >&2
 grep -q "^solver path_decode" "$folder/plan" || fail "$(cat "$folder/plan")"
 
+# A device that leaves a kernel's loops after some turns (llvmpipe): a sequence goes through in several launches, to the bit what one
+# launch computes; and where a launch could not finish a token, the line that refuses has the number
+few_turns() { echo "{\"type\":\"cpu\",\"local_memory\":1048576,\"loop_turns\":$1}" >"$folder/turns.json"; }
+"$clattn" make-input mesa_net -s B=2,T=21,H=1,K=8,V=8 -o "$folder/walked"
+"$clattn" run mesa_net -m recurrent -i "$folder/walked" -o "$folder/expected" -d "$device"
+few_turns 5000
+CLATTN_DEVICE_FACTS=$folder/turns.json "$clattn" run mesa_net -m recurrent -i "$folder/walked" -o "$folder/out" -d "$device" -v 2>"$folder/plan" >&2
+grep -q " [2-9] tokens a launch" "$folder/plan" || fail "in one launch: $(cat "$folder/plan")"
+cmp "$folder/out" "$folder/expected" || fail "mesa_net in several launches: other bits"
+few_turns 200
+if CLATTN_DEVICE_FACTS=$folder/turns.json "$clattn" run mesa_net -i "$folder/walked" -o "$folder/out" -d "$device" 2>"$folder/err"; then
+    fail "200 turns are enough"
+fi
+grep -q "no solver fits .*, 200 turns of loops" "$folder/err" || fail "$(cat "$folder/err")"
+
+# PaTH with keys of 576 numbers in 32 KiB of local memory, where every rule is run
+if [ -z "${CLATTN_FACTS_RULES-}" ]; then
+    "$clattn" make-input path_attn -s B=1,T=5,TK=9,H=1,K=576,V=4 -o "$folder/wide"
+    CLATTN_DEVICE_FACTS=$facts/mali.json "$clattn" run path_attn -m chunk -i "$folder/wide" -o "$folder/out" -d "$device" -v 2>"$folder/plan" >&2
+    "$clattn" run path_attn -i "$folder/wide" -o "$folder/expected" -d reference >&2
+    "$clattn" diff "$folder/out" "$folder/expected" || fail "path_attn, K=576: wrong"
+fi
+
 # As users have it, optimising and tested before use: every rule, or those of CLATTN_FACTS_RULES
 (
     unset POCL_EXTRA_BUILD_FLAGS CLATTN_SELF_TEST

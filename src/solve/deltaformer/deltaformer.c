@@ -6,8 +6,8 @@
 #include "solve/state_words.h"
 
 /* As the chunk, a span does not depend on lengths: packed sequences have the bits that they have alone. It is short
- * where a CPU stands in for a GPU: llvmpipe leaves a loop when a work-item has had 65535 turns of all its loops
- * (LP_MAX_TGSI_LOOP_ITERATIONS), which are as many as the square of a span's chunks. */
+ * on a device that leaves loops after some turns (device->loop_turns), which are as many as the square of a span's
+ * chunks. */
 enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4, SPAN_TOKENS = 512, SHORT_SPAN_TOKENS = 128 };
 
 /* The kernels ahead of the read. */
@@ -190,7 +190,7 @@ static clattn_status by_heuristic(const struct device_facts *facts, const struct
                               .block_v[SOLVE] = lower(round_up(desc->value_dim, vec), serial ? 64 : 32),
                               .sub_group = serial ? 0 : device->sub_group};
     TRY(cut_to_fit(facts, problem, t));
-    t->span = (device->info.gpu || device->serial ? SPAN_TOKENS : SHORT_SPAN_TOKENS) / t->chunk;
+    t->span = (device->loop_turns == 0 ? SPAN_TOKENS : SHORT_SPAN_TOKENS) / t->chunk;
     return CLATTN_SUCCESS;
 }
 

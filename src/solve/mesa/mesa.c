@@ -19,6 +19,7 @@ struct mesa_shape {
     struct mesa_tiles tiles;
     struct kernel_step gram, solve;
     int column_groups;
+    int64_t window; /* tokens of a window at most */
 };
 
 static const struct parameter parameters[] = {
@@ -96,10 +97,23 @@ static int gram_fits(const struct device_facts *facts, const struct problem *pro
     return step_fits(&step, facts->device) == CLATTN_SUCCESS;
 }
 
+/* Turns of loops that a work-item has, at most: of each step a product with R and with the chunk's keys, and their
+ * scores. */
+static int64_t solve_turns(const struct problem *problem, const struct mesa_tiles *t)
+{
+    const struct state_tile *s = &t->solve;
+    const int64_t columns = s->block_k / s->vec, tasks = divide_up(t->rows / rows_at_once(t) * columns, s->group);
+    const int64_t scores = divide_up(t->rows * s->chunk, s->group) * (columns + 1);
+
+    return mesa_steps(problem) * (tasks * (problem->desc.key_dim + s->chunk) + scores + 2 * columns + t->rows);
+}
+
 static int solve_fits(const struct device_facts *facts, const struct problem *problem, const struct mesa_tiles *t)
 {
     const struct kernel_step step = solve_step(problem, t);
 
+    if (facts->device->loop_turns != 0 && solve_turns(problem, t) > facts->device->loop_turns)
+        return 0;
     return step_fits(&step, facts->device) == CLATTN_SUCCESS;
 }
 
@@ -122,7 +136,8 @@ static clattn_status choose_gram(const struct device_facts *facts, const struct 
     return CLATTN_SUCCESS;
 }
 
-/* Solves for fewer rows, then in shorter chunks, until local memory holds the kernel. */
+/* Solves for fewer rows, then in shorter chunks, until local memory holds the kernel and the device does not leave its
+ * loops. */
 static clattn_status cut_rows(const struct device_facts *facts, const struct problem *problem, struct mesa_tiles *t)
 {
     enum { LEAST = 4 };
@@ -141,15 +156,15 @@ static clattn_status cut_rows(const struct device_facts *facts, const struct pro
 static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, void *tiles)
 {
-    enum { CHUNK = 16, GROUP = 64, SERIAL_VEC = 16, SHARED_VEC = 4 };
+    enum { CHUNK = 16, GROUP = 64, GROUP_OF_FEW_TURNS = 256, SERIAL_VEC = 16, SHARED_VEC = 4 };
     struct mesa_tiles *t = tiles;
     struct state_tile *s = &t->solve;
-    const int serial = is_serial(facts);
+    const int serial = is_serial(facts), group = facts->device->loop_turns != 0 ? GROUP_OF_FEW_TURNS : GROUP;
 
     (void)solver;
     default_to(&s->chunk, problem->desc.chunk != 0 ? problem->desc.chunk : CHUNK);
     default_to(&s->vec, serial ? SERIAL_VEC : SHARED_VEC);
-    default_to(&s->group, serial ? 1 : lower(GROUP, facts->most_group));
+    default_to(&s->group, serial ? 1 : lower(group, facts->most_group));
     default_to(&t->rows, CHUNK);
     t->rows = lower(t->rows, s->chunk);
     s->block_k = round_up(problem->desc.key_dim, s->vec);
@@ -170,15 +185,17 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
 static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, const void *tiles, void *shape)
 {
+    enum { WINDOW = 2048, SHORT_WINDOW = 256 };
     struct mesa_shape *s = shape;
 
     (void)solver;
+    s->window = facts->device->loop_turns == 0 ? WINDOW : SHORT_WINDOW;
     s->tiles = *(const struct mesa_tiles *)tiles;
     s->gram = gram_step(problem, &s->tiles.gram);
     s->solve = solve_step(problem, &s->tiles);
     s->column_groups = (int)divide_up(problem->desc.key_dim, s->tiles.gram.block_v);
     TRY(step_fits(&s->gram, facts->device));
-    return step_fits(&s->solve, facts->device);
+    return solve_fits(facts, problem, &s->tiles) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
 static struct reach reach(const struct problem *problem, const void *shape)
@@ -192,12 +209,12 @@ static struct reach reach(const struct problem *problem, const void *shape)
 /* Chunks of a window: as many as keep the gram matrices of all sequences and heads within that many floats. */
 static int64_t window_chunks(const struct problem *problem, const struct mesa_shape *s)
 {
-    enum { MOST_FLOATS = 1 << 24, MOST_TOKENS = 2048 };
+    enum { MOST_FLOATS = 1 << 24 };
     const int chunk = s->tiles.solve.chunk;
     const int64_t matrix = problem->desc.key_dim * pitch_of(problem, &s->tiles.solve);
     const int64_t fit = MOST_FLOATS / (matrix * problem_heads(problem));
 
-    return power_of_two_below(lower(lower(fit, MOST_TOKENS / chunk), divide_up(problem_rows(problem), chunk)));
+    return power_of_two_below(lower(lower(fit, s->window / chunk), divide_up(problem_rows(problem), chunk)));
 }
 
 static void add_window(struct builder *b, const struct problem *problem, const struct mesa_shape *s, int64_t chunks)
@@ -216,7 +233,7 @@ static void add_windows(struct builder *b, const struct problem *problem, const 
     const int64_t matrix = K * pitch_of(problem, &s->tiles.solve), window = chunks * s->tiles.solve.chunk;
     const int first = b->ir->step_count, loop = build_next_loop(b);
 
-    build_bind(b, "gram", build_scratch(b, "gram matrices", CLATTN_F32, heads * K * K));
+    build_bind(b, "gram", build_carried(b, "gram matrices", CLATTN_F32, heads * K * K));
     build_bind(b, "grams", build_scratch(b, "gram matrices before chunks", CLATTN_F32, heads * chunks * matrix));
     build_number(b, "stretch_rows", build_constant(b, window));
     build_number(b, "first_row", ir_loop_value(b->ir, IR_LOOP_FIRST, loop));

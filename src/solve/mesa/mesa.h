@@ -7,6 +7,8 @@
 
 /* The problem as the kernels here see it: rows of q and k, gates, strengths, and gram matrices in f32 for states. */
 struct problem mesa_rows(const struct problem *problem);
+/* The steps of conjugate gradients that a token takes at most. */
+int mesa_steps(const struct problem *problem);
 /* Adds how many steps of conjugate gradients there are, and the types of gram matrices. */
 void mesa_add_steps(struct kernel_step *step, const struct problem *problem);
 /* A kernel over these rows. */

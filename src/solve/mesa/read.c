@@ -27,15 +27,19 @@ struct problem mesa_rows(const struct problem *problem)
     return rows;
 }
 
+int mesa_steps(const struct problem *problem)
+{
+    return problem->desc.cg_steps > 0 ? problem->desc.cg_steps : MOST_STEPS;
+}
+
 void mesa_add_steps(struct kernel_step *step, const struct problem *problem)
 {
     const double tolerance = problem->desc.dtype == CLATTN_F32 ? 1e-6 : 1e-4;
-    const int steps = problem->desc.cg_steps;
 
     step->state = CLATTN_F32;
     step->eps = tolerance * tolerance;
-    step_constant(step, "CG_STEPS", steps > 0 ? steps : MOST_STEPS);
-    step_constant(step, "CG_EXACT", steps > 0);
+    step_constant(step, "CG_STEPS", mesa_steps(problem));
+    step_constant(step, "CG_EXACT", problem->desc.cg_steps > 0);
     step_constant(step, "GATED", problem_decay(problem) != DECAY_NONE);
     step_constant(step, "HEADS", problem_work_heads(problem));
 }

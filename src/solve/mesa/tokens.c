@@ -15,6 +15,7 @@ struct tokens_tiles {
 struct tokens_shape {
     struct state_tile tile;
     struct kernel_step step;
+    int64_t tokens; /* of a sequence that a launch goes through; 0: all */
 };
 
 static const struct parameter parameters[] = {
@@ -68,6 +69,25 @@ static struct kernel_step step_of(const struct problem *problem, const struct st
     return step;
 }
 
+/* Turns of loops that a work-item has for a token: of each step two sums over a row, and a product with R. */
+static int64_t token_turns(const struct problem *problem, const struct state_tile *t)
+{
+    const int64_t columns = t->block_k / t->vec, lanes = higher(t->group / columns, 1), K = problem->desc.key_dim;
+    const int64_t blocks = divide_up(columns, t->group), product = divide_up(columns * lanes, t->group);
+    const int64_t step = 2 * columns + 6 * blocks + product * (divide_up(K, lanes) + 1) + blocks * (lanes + 1);
+
+    return divide_up(K * columns, t->group) + columns + mesa_steps(problem) * step;
+}
+
+/* A launch's tokens: as many as the device lets a work-item have turns for. */
+static clattn_status cut_sequence(const struct device *device, const struct problem *problem, struct tokens_shape *s)
+{
+    if (device->loop_turns == 0)
+        return CLATTN_SUCCESS;
+    s->tokens = device->loop_turns / token_turns(problem, &s->tile);
+    return s->tokens > 0 ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
 static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, const void *tiles, void *shape)
 {
@@ -76,6 +96,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     (void)solver;
     s->tile = ((const struct tokens_tiles *)tiles)->tile;
     s->step = step_of(problem, &s->tile);
+    TRY(cut_sequence(facts->device, problem, s));
     return step_fits(&s->step, facts->device);
 }
 
@@ -89,13 +110,19 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
 {
     const struct tokens_shape *s = shape;
     const int64_t K = problem->desc.key_dim;
-    const int names = b->name_count;
+    const int names = b->name_count, first = b->ir->step_count, loop = build_next_loop(b), parted = s->tokens > 0;
+    int gram;
 
     if (problem->pass != PASS_OUTPUTS)
         return mesa_read(b, problem, CLATTN_MODE_RECURRENT, names);
     mesa_bind(b, problem);
-    build_bind(b, "gram", build_scratch(b, "gram matrices", CLATTN_F32, problem_heads(problem) * K * K));
+    gram = build_scratch(b, "gram matrices", CLATTN_F32, problem_heads(problem) * K * K);
+    build_bind(b, "gram", parted ? build_carry(b, gram) : gram);
+    build_number(b, "first_row", parted ? ir_loop_value(b->ir, IR_LOOP_FIRST, loop) : build_constant(b, 0));
+    build_number(b, "stretch_rows", build_constant(b, parted ? s->tokens : problem->desc.seq_len));
     build_kernel(b, &s->step, (struct grid3){build_length(b, IR_SEQUENCES), problem_work_heads(problem), 1});
+    if (parted)
+        build_loop(b, first, build_rows(b), s->tokens);
     return mesa_read(b, problem, CLATTN_MODE_RECURRENT, names);
 }
 
@@ -105,6 +132,8 @@ static void describe(struct text *text, const void *shape, int step)
 
     (void)step;
     state_tile_describe(text, &s->tile, "rows");
+    if (s->tokens > 0)
+        text_format(text, "%lld tokens a launch, ", (long long)s->tokens);
     text_format(text, "local %zu bytes\n", s->step.local_bytes);
 }
 

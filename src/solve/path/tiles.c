@@ -14,10 +14,12 @@ static int read_fits(const struct device_facts *facts, const struct problem *pro
  * its tiles. */
 static clattn_status cut_to_fit(const struct device_facts *facts, const struct problem *problem, struct path_tiles *t)
 {
+    enum { LEAST_CHUNK = 4 };
+
     while (!read_fits(facts, problem, t)) {
         if (t->block_v > 4 * t->vec)
             t->block_v = round_up(t->block_v / 2, t->vec);
-        else if (problem->desc.chunk == 0 && t->chunk > 8)
+        else if (problem->desc.chunk == 0 && t->chunk > LEAST_CHUNK && t->chunk > t->vec)
             t->chunk /= 2;
         else if (t->block_k > t->vec)
             t->block_k = round_up(t->block_k / 2, t->vec);

@@ -244,17 +244,17 @@ static int64_t muon_turns(const struct problem *problem, const struct ttt_tiles 
     return layers_of(problem) * MUON_STEPS * s->few * s->few * (2 * s->many + s->few) / (UNROLLED * t->vec * t->group);
 }
 
-/* llvmpipe, a CPU that stands in for a GPU, leaves a loop when a work-item has had 65535 turns of all its loops. */
+/* A launch's tokens, with at most half of the turns of loops that the device lets a work-item have. */
 static int64_t tokens_of_launch(const struct device_facts *facts, const struct problem *problem,
                                 const struct ttt_tiles *t, const struct ttt_sizes *s)
 {
-    enum { MOST_TURNS = 32768 };
+    const int64_t most = facts->device->loop_turns / 2;
 
-    if (facts->device->info.gpu || facts->device->serial)
+    if (most == 0)
         return 0;
     if (problem->desc.muon != CLATTN_MUON_NONE) /* a chunk is a token */
-        return higher(1, MOST_TURNS / higher(1, muon_turns(problem, t, s)));
-    return problem->desc.mini_batch * higher(1, MOST_TURNS / batch_turns(problem, t, s));
+        return higher(1, most / higher(1, muon_turns(problem, t, s)));
+    return problem->desc.mini_batch * higher(1, most / batch_turns(problem, t, s));
 }
 
 static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
@@ -317,10 +317,14 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
 
 static void describe(struct text *text, const void *shape, int step)
 {
-    const struct ttt_tiles *t = &((const struct ttt_shape *)shape)->tiles;
+    const struct ttt_shape *s = shape;
+    const struct ttt_tiles *t = &s->tiles;
 
     (void)step;
-    text_format(text, "group %d, vec %d, chunk %d, blocks of %d rows\n", t->group, t->vec, t->chunk, t->row_block);
+    text_format(text, "group %d, vec %d, chunk %d, blocks of %d rows", t->group, t->vec, t->chunk, t->row_block);
+    if (s->tokens > 0)
+        text_format(text, ", %lld tokens a launch", (long long)s->tokens);
+    text_format(text, "\n");
 }
 
 const struct solver solver_ttt = {
