@@ -16,6 +16,7 @@
 #define SUBS (GROUP / ENGINE_LANES)
 #define KEY_PITCH (CHANNELS + 8) /* rows begin in different banks */
 #define TILE_PITCH 24            /* of a tile of R */
+#define AT_ONCE 8                /* loads of a lane that are on their way together */
 #define LEAST_LOG -160.0f        /* to base 2: e^g rounds to 0, and a difference of sums across it is finite */
 
 /* R is symmetric: local memory has the tiles (c, k) with c <= k, row by row of tiles. */
@@ -34,20 +35,33 @@ WORD frag_t gram_frag(engine_t m, const tiles_t *at, int c, int k)
 
 /* ---- Operands to local memory ---- */
 
-/* Rows as they lie in memory, zeros beyond the `count` that there are */
+/* Piece number `task` of the rows as they lie in memory, zeros beyond the `count` that there are */
+WORD uint4 rows_piece(global const data_t *x, long stride, int count, int aligned, int task)
+{
+    int i = task / (CHANNELS / 8), n = task % (CHANNELS / 8) * 8;
+
+    if (i < count && aligned && n + 8 <= KEY_DIM)
+        return piece_get(x + i * stride + n);
+    return piece_part(x + i * stride + n, i < count ? KEY_DIM - n : 0);
+}
 WORD void rows_stage(local out_t *to, global const out_t *from, long stride, int count)
 {
     global const data_t *x = (global const data_t *)from; /* as many bits */
-    int aligned = rows_aligned(x, stride);
+    const int aligned = rows_aligned(x, stride);
 
-    for_each(task, CHUNK * (CHANNELS / 8)) {
-        int i = task / (CHANNELS / 8), n = task % (CHANNELS / 8) * 8;
-        uint4 piece = 0;
-        if (i < count && aligned && n + 8 <= KEY_DIM)
-            piece = piece_get(x + i * stride + n);
-        else if (i < count)
-            piece = piece_part(x + i * stride + n, KEY_DIM - n);
-        piece_put(to + i * KEY_PITCH + n, piece);
+    for (int first = LANE; first < CHUNK * (CHANNELS / 8); first += AT_ONCE * GROUP) {
+        uint4 piece[AT_ONCE];
+        engine_unrolled
+        for (int s = 0; s < AT_ONCE; s++)
+            piece[s] = first + s * GROUP < CHUNK * (CHANNELS / 8)
+                           ? rows_piece(x, stride, count, aligned, first + s * GROUP)
+                           : (uint4)(0);
+        engine_unrolled
+        for (int s = 0; s < AT_ONCE; s++) {
+            int task = first + s * GROUP;
+            if (task < CHUNK * (CHANNELS / 8))
+                piece_put(to + task / (CHANNELS / 8) * KEY_PITCH + task % (CHANNELS / 8) * 8, piece[s]);
+        }
     }
 }
 /* The power of two that is at most x, within f32's range with its inverse */
@@ -60,13 +74,25 @@ WORD float key_number(local const out_t *row, local const float *scales, int n)
 {
     return scales[n] * (KEYS_HALF ? data_get((local const data_t *)row, n) : out_get(row, n));
 }
-WORD float row_size(local const out_t *row, local const float *scales)
+/* The largest number of every staged row, scaled, to each of its PARTS places of `parts` */
+WORD void rows_largest(local float *parts, local const out_t *rows, local const float *scales)
+{
+    for_each(task, CHUNK * PARTS) {
+        const int i = task / PARTS, part = task % PARTS;
+        float most = 0;
+        for (int n = part; n < CHANNELS; n += PARTS)
+            most = fmax(most, fabs(key_number(rows + i * KEY_PITCH, scales, n)));
+        parts[task] = most;
+    }
+}
+WORD float parts_most(local const float *parts)
 {
     float most = 0;
 
-    for (int n = 0; n < CHANNELS; n++)
-        most = fmax(most, fabs(key_number(row, scales, n)));
-    return power_below(most);
+    engine_unrolled
+    for (int part = 0; part < PARTS; part++)
+        most = fmax(most, parts[part]);
+    return most;
 }
 /* Turns staged rows into scaled ones of f16, each divided by its size */
 WORD void rows_convert(local out_t *rows, local const float *scales, local const float *sizes)
@@ -74,62 +100,84 @@ WORD void rows_convert(local out_t *rows, local const float *scales, local const
     for_each(task, CHUNK * (CHANNELS / 2)) {
         int i = task / (CHANNELS / 2), n = task % (CHANNELS / 2) * 2;
         local out_t *row = rows + i * KEY_PITCH;
-        float factor = 1 / sizes[i];
+        float factor = as_float(0x7f000000u - as_uint(sizes[i])); /* 1 over a power of two */
         *(local uint *)(row + n) = pack2(factor * key_number(row, scales, n), factor * key_number(row, scales, n + 1));
     }
 }
 
-/* The scales of channels, and the ridges with which they leave; returns the largest number of the scaled R's diagonal, which
- * no other number of it exceeds; without R 0 */
-WORD float channels_scale(local float *scales, local float *ridges, global const float *R, global const float *ridge)
+/* The scales of channels, and the ridges with which they leave; to `diagonals` those of the scaled R, or 0 without R */
+WORD void channels_scale(local float *scales, local float *ridges, local float *diagonals, global const float *R,
+                         global const float *ridge)
 {
-    float most = 0;
-
     for_each(n, CHANNELS) {
         float diagonal = R != 0 && n < KEY_DIM ? R[n * (KEY_DIM + 1)] : 0.0f, weight;
         ridges[n] = n < KEY_DIM ? ridge[n] : 0.0f;
         weight = cg_weight(diagonal + ridges[n]);
         scales[n] = sqrt(weight);
         ridges[n] *= weight;
+        diagonals[n] = fabs(scales[n] * scales[n] * diagonal);
     }
-    SYNC();
-    for (int n = 0; n < KEY_DIM && R != 0; n++)
-        most = fmax(most, fabs(scales[n] * scales[n] * R[n * (KEY_DIM + 1)]));
-    return most;
+}
+/* The largest of so many numbers, a multiple of 4 */
+WORD float largest_of(local const float *x, int count)
+{
+    float4 most = 0;
+
+    engine_unrolled
+    for (int n = 0; n < count; n += 4)
+        most = fmax(most, *(local const float4 *)(x + n));
+    return fmax(fmax(most.x, most.y), fmax(most.z, most.w));
 }
 WORD uint gram_pair(float2 x)
 {
     x = clamp(x, -65504.0f, 65504.0f);
     return pack2(x.x, x.y);
 }
-/* The upper half of the scaled R times a factor; of tiles on the diagonal the lower half is made of the upper one */
+/* Four numbers of row i of R from column n on */
+WORD float4 gram_piece(global const float *R, int aligned, int i, int n)
+{
+    if (R == 0 || i >= KEY_DIM || n >= KEY_DIM)
+        return 0;
+    return aligned ? *(global const float4 *)(R + i * KEY_DIM + n) : f32_row(R + i * KEY_DIM, n, KEY_DIM);
+}
+/* Four scaled numbers to their tile; of tiles on the diagonal the lower half is made of the upper one */
+WORD void gram_put(local data_t *to, float4 x, int i, int n)
+{
+    const int is_above = n / 16 > i / 16;
+    local data_t *tile = to + gram_tile(i / 16, n / 16);
+
+    i %= 16;
+    n %= 16;
+    if (is_above) {
+        *(local uint2 *)(tile + i * TILE_PITCH + n) = (uint2)(gram_pair(x.xy), gram_pair(x.zw));
+        return;
+    }
+    x = clamp(x, -65504.0f, 65504.0f);
+    vec_unrolled
+    for (int e = 0; e < 4; e++) {
+        if (n + e < i)
+            continue;
+        data_put(vec_number(x, e), tile, i * TILE_PITCH + n + e);
+        data_put(vec_number(x, e), tile, (n + e) * TILE_PITCH + i);
+    }
+}
+/* The upper half of the scaled R times a factor. A lane has several pieces on their way at once. */
 WORD void gram_stage(local data_t *to, global const float *R, local const float *scales, float factor)
 {
-    int aligned = KEY_DIM % 4 == 0 && (ulong)R % 16 == 0;
+    const int aligned = KEY_DIM % 4 == 0 && (ulong)R % 16 == 0;
 
-    engine_unrolled
-    for (int c = 0; c < KT; c++) {
-        const int width = (KT - c) * 4;
-        for_each(task, 16 * width) {
-            int i = task / width, k = c + task % width / 4, j = task % 4 * 4, n = k * 16 + j;
-            local data_t *tile = to + gram_tile(c, k);
-            float4 x = 0;
-            if (R != 0 && c * 16 + i < KEY_DIM && n < KEY_DIM)
-                x = factor * scales[c * 16 + i] * *(local const float4 *)(scales + n) *
-                    (aligned ? *(global const float4 *)(R + (c * 16 + i) * KEY_DIM + n)
-                             : f32_row(R + (c * 16 + i) * KEY_DIM, n, KEY_DIM));
-            if (k > c) {
-                *(local uint2 *)(tile + i * TILE_PITCH + j) = (uint2)(gram_pair(x.xy), gram_pair(x.zw));
-                continue;
-            }
-            x = clamp(x, -65504.0f, 65504.0f);
-            vec_unrolled
-            for (int e = 0; e < 4; e++) {
-                if (j + e < i)
-                    continue;
-                data_put(vec_number(x, e), tile, i * TILE_PITCH + j + e);
-                data_put(vec_number(x, e), tile, (j + e) * TILE_PITCH + i);
-            }
+    for (int first = LANE; first < CHANNELS * (CHANNELS / 4); first += AT_ONCE * GROUP) {
+        float4 x[AT_ONCE];
+        engine_unrolled
+        for (int s = 0; s < AT_ONCE; s++) {
+            int task = first + s * GROUP, i = task / (CHANNELS / 4), n = task % (CHANNELS / 4) * 4;
+            x[s] = n / 16 < i / 16 ? (float4)(0) : gram_piece(R, aligned, i, n);
+        }
+        engine_unrolled
+        for (int s = 0; s < AT_ONCE; s++) {
+            int task = first + s * GROUP, i = task / (CHANNELS / 4), n = task % (CHANNELS / 4) * 4;
+            if (i < CHANNELS && n / 16 >= i / 16)
+                gram_put(to, factor * scales[i] * *(local const float4 *)(scales + n) * x[s], i, n);
         }
     }
 }
@@ -217,6 +265,7 @@ mesa_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, f
                                 : grams + at_row(grams_at, at.batch, at.first / CHUNK + chunk.row / CHUNK - 1, at.head);
     const gates_t gates = GATES_HERE;
     local out_t *rows = (local out_t *)keys;
+    local float *parts = (local float *)gram; /* of rows, and diagonals, before the gram matrix is there */
     /* Later rows have more keys of their own: every second group has them in its first sub-groups */
     int sub = LANE / ENGINE_LANES, turned = ENGINE_ALONE && ((get_group_id(0) + get_group_id(1)) & 1);
     int row0 = (turned ? SUBS - 1 - sub : sub) * ACC_ROWS, key_tiles = ENGINE_ALONE ? row0 / 16 + 1 : CHUNK / 16;
@@ -234,7 +283,9 @@ mesa_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, f
                        ? fmax(LOG2E * gate_of_head(gates, at.head, gate_get(write_row(g, chunk, at.head), i * g_at.z)),
                               LEAST_LOG)
                        : 0.0f;
-    most = channels_scale(scales, ridges, R, ridge + ridge_at.x + ridge_at.w * at.head);
+    channels_scale(scales, ridges, parts, R, ridge + ridge_at.x + ridge_at.w * at.head);
+    SYNC();
+    most = largest_of(parts, CHANNELS);
     for_each(i, CHUNK) {
         float sum = 0;
         for (int j = 0; j <= i && GATED; j++)
@@ -253,20 +304,27 @@ mesa_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, f
     SYNC();
     rows_stage(rows, k + at_row(k_at, at.batch, at.first + chunk.row, K_PER_HEAD ? at.head : at.qk_head), k_at.z,
                chunk.count);
-    gram_stage(gram, R, scales, most > 0 ? 1 / most : 0.0f);
+    SYNC();
+    rows_largest(parts, rows, scales);
     SYNC();
     for_each(i, CHUNK) {
-        sizes[i] = row_size(rows + i * KEY_PITCH, scales);
+        sizes[i] = power_below(parts_most(parts + i * PARTS));
         weights[i] = write_strength(chunk, i) * sizes[i] * sizes[i];
     }
     SYNC();
     rows_convert(rows, scales, sizes);
-    for_each(i, CHUNK) {
-        float largest = exp2(logs[i]) * most;
-        for (int j = 0; j <= i; j++)
+    for_each(task, CHUNK * PARTS) {
+        const int i = task / PARTS, part = task % PARTS;
+        float largest = part == 0 ? exp2(logs[i]) * most : 0.0f;
+        for (int j = part; j <= i; j += PARTS)
             largest = fmax(largest, exp2(logs[i] - logs[j]) * fabs(weights[j]));
-        units[i] = fmax(largest, 0x1p-60f);
+        parts[task] = largest;
     }
+    SYNC();
+    for_each(i, CHUNK)
+        units[i] = fmax(parts_most(parts + i * PARTS), 0x1p-60f);
+    SYNC(); /* nobody reads parts any more, whose place the gram matrix takes */
+    gram_stage(gram, R, scales, most > 0 ? 1 / most : 0.0f);
     SYNC();
     tiles.gram = address_of(gram + frag_lane(m, TILE_PITCH));
     tiles.gram_t = address_of(gram + frag_lane_t(m, TILE_PITCH));

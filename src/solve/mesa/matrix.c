@@ -63,8 +63,9 @@ static int channels_of(const struct problem *problem)
 
 static struct kernel_step keys_step(const struct device_facts *facts, const struct problem *problem, int chunk)
 {
-    enum { GROUP = 64, SERIAL_VEC = 16, SHARED_VEC = 4 };
+    enum { GROUP = 64, SERIAL_VEC = 16, SHARED_VEC = 4, ROW_LANES = 8 };
     const int serial = facts->device->serial, vec = serial ? SERIAL_VEC : SHARED_VEC;
+    const int row_lanes = serial ? 1 : ROW_LANES;
     const struct state_tile tile = {.group = serial ? 1 : GROUP,
                                     .vec = vec,
                                     .chunk = chunk,
@@ -73,15 +74,20 @@ static struct kernel_step keys_step(const struct device_facts *facts, const stru
                                     .lanes_k = 1,
                                     .sub_group = serial ? 0 : facts->device->sub_group};
 
-    return mesa_step_of(FILE_mesa_keys, problem, &tile);
+    struct kernel_step step = mesa_step_of(FILE_mesa_keys, problem, &tile);
+
+    step_constant(&step, "ROW_LANES", row_lanes);
+    step_local(&step, "LOCAL_PARTS", (int64_t)chunk * row_lanes, FLOAT);
+    return step;
 }
 
 static void add_locals(struct kernel_step *step, int chunk, int channels)
 {
-    enum { PAD = 8, PITCH = MATRIX_TILE + PAD, ARRAYS = 4 };
-    const int tiles = channels / MATRIX_TILE;
+    enum { PAD = 8, PITCH = MATRIX_TILE + PAD, ARRAYS = 4, PARTS = 8 };
+    const int tiles = channels / MATRIX_TILE, gram = tiles * (tiles + 1) / 2 * MATRIX_TILE * PITCH;
 
-    step_local(step, "LOCAL_GRAM", tiles * (tiles + 1) / 2 * MATRIX_TILE * PITCH, NUMBER);
+    step_constant(step, "PARTS", PARTS); /* of a row, which lie where the gram matrix comes to lie */
+    step_local(step, "LOCAL_GRAM", higher(gram, higher(chunk * PARTS, channels) * FLOAT / NUMBER), NUMBER);
     step_local(step, "LOCAL_KEYS", chunk * (channels + PAD), NUMBER);
     step->local_bytes += (size_t)((ARRAYS * chunk + 2 * channels + 1) * FLOAT);
 }
