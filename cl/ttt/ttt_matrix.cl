@@ -40,7 +40,7 @@ WORD void rows_copy(local data_t *to, int pitch, global const data_t *from, long
             piece_put(to + i * pitch + n, piece_part(from + i * step + n, i < count ? 8 : 0));
     }
 }
-/* Chunk n, of `count` rows, if there are any; those beyond are zero. It is there after copies_wait and a barrier. */
+/* Chunk n, of `count` rows, if there are any; those beyond are zero. It is there after copies_end and a barrier. */
 WORD void slot_fill(local data_t *slots, const source_t *from, int n, int count)
 {
     local data_t *slot = slots + n % SLOTS * SLOT;
@@ -55,7 +55,6 @@ WORD void slot_fill(local data_t *slots, const source_t *from, int n, int count)
         copies_unrolled for (int task = LANE; task < RECORD / 4; task += GROUP)
             piece_copy(slot + RECORD_AT + task * 8, record + task * 8);
     }
-    copies_group();
 }
 
 /* ---- Rows of an acc: value columns ---- */
@@ -114,12 +113,12 @@ WORD void weights_store(engine_t m, global float *to, const acc_t *W, int c0)
 #define SUMS_COUNT 6
 #define sum_of(sums, which, sub) ((sums) + ((which)*SUBS + (sub)) * CHUNK)
 /* What a sub-group makes of these for itself, of whole rows, [which][token]: the means and 1 / deviation of Z and of
- * the outputs; in the place of the outputs' the means for the gradient */
+ * the outputs; the means for the gradient */
 #define FACTOR CHUNK
 #define OF_READ (2 * CHUNK)
-#define FIRST (2 * CHUNK)
-#define SECOND (3 * CHUNK)
-#define OWN (4 * CHUNK)
+#define FIRST (4 * CHUNK)
+#define SECOND (5 * CHUNK)
+#define OWN (6 * CHUNK)
 
 WORD void moments_leave(engine_t m, local float *sums, int which, const acc_t *x)
 {
@@ -180,26 +179,27 @@ typedef struct {
     acc_rows_t weight, shift;
 } norm_t;
 
-/* To the place of a chunk's v; `asked` q, of the columns of the values */
-WORD void outputs_put(engine_t m, local data_t *slot, const acc_t *O, const chain_t *asked, norm_t norm,
-                      local const float *own, float scale)
+/* The outputs of `count` tokens to global memory, by way of the place of a chunk's v, where the sub-group's columns are
+ * its own; `asked` q, of the columns of the values */
+WORD void outputs_store(engine_t m, global out_t *o, long step, local data_t *slot, const acc_t *O,
+                        const chain_t *asked, norm_t norm, local const float *own, float scale, int count)
 {
+    const int aligned = (ulong)o % 16 == 0 && step % 8 == 0;
+    local data_t *tile = slot + VALUES_AT + SUB * ACC_ROWS;
+
     engine_unrolled
     for (int t = 0; t < NT; t++) {
         acc_t x = O[t];
         if (NORMED)
             x = (READOUT == READOUT_Q ? scale * acc_of(m, asked[t]) : x) +
                 acc_of_rows(norm.weight) * normalized(m, x, own + OF_READ, t) + acc_of_rows(norm.shift);
-        acc_put_t(m, (local out_t *)(slot + VALUES_AT) + t * 16 * VALUE_PITCH + SUB * ACC_ROWS, VALUE_PITCH, x);
+        acc_put_t(m, (local out_t *)tile + t * 16 * VALUE_PITCH, VALUE_PITCH, x);
     }
-}
-WORD void outputs_store(global out_t *o, long step, local const data_t *slot, int count)
-{
-    const int aligned = (ulong)o % 16 == 0 && step % 8 == 0;
-
-    for_each(task, CHUNK * (VALUES / 8)) {
-        int i = task / (VALUES / 8), c = task % (VALUES / 8) * 8;
-        local const data_t *from = slot + VALUES_AT + i * VALUE_PITCH + c;
+    engine_sync_own();
+    engine_unrolled
+    for (int task = m.lane; task < CHUNK * (ACC_ROWS / 8); task += ENGINE_LANES) {
+        int i = task / (ACC_ROWS / 8), c = task % (ACC_ROWS / 8) * 8;
+        local const data_t *from = tile + i * VALUE_PITCH + c;
         global out_t *to = o + i * step + c;
         if (i < count && aligned)
             *(global uint4 *)to = *(local const uint4 *)from;
@@ -241,7 +241,7 @@ ttt_matrix(TENSORS(PARAMETER) int seq_len, float scale)
                              .aligned = rows_aligned(q + at_row(q_at, at.batch, at.first, at.qk_head), q_at.z) &&
                                         rows_aligned(k + at_row(k_at, at.batch, at.first, at.qk_head), k_at.z) &&
                                         rows_aligned(v + at_row(v_at, at.batch, at.first, at.head), v_at.z)};
-    global out_t *to = o + at_row(o_at, at.batch, at.first, at.head) + column;
+    global out_t *to = o + at_row(o_at, at.batch, at.first, at.head) + c0;
     global const float *momentum1 = OF_HEAD(initial_momentum);
     global float *momentum2 = OF_HEAD(final_momentum);
     const norm_t norm = {columns_load(m, HAS_ln_weight ? ln_weight + ln_weight_at.x + ln_weight_at.w * at.head : 0, c0),
@@ -264,8 +264,8 @@ ttt_matrix(TENSORS(PARAMETER) int seq_len, float scale)
     }
     slot_fill(slots, &source, 0, at.rows);
     slot_fill(slots, &source, 1, at.rows - CHUNK);
-    copies_wait();
-    engine_sync_all(); /* the first chunk is in its slot */
+    copies_end();
+    engine_sync_all(); /* the first chunks are in their slots */
 
     for (int n = 0; n < chunks; n++) {
         local data_t *slot = slots + n % SLOTS * SLOT;
@@ -279,6 +279,14 @@ ttt_matrix(TENSORS(PARAMETER) int seq_len, float scale)
         acc_t Z[NT], odd[NT], R[NT], moved[NT], error[NT];
         chain_t D[NT];
         acc_rows_t learned = 0, learned_moment = 0;
+
+        /* What the loss compares with */
+        engine_unrolled
+        for (int t = 0; t < NT; t++) {
+            error[t] = acc_of(m, chain_load_t(m, address_plus(values, t * 16 * VALUE_PITCH), VALUE_PITCH));
+            if (LOSS == LOSS_LN)
+                error[t] -= acc_of(m, chain_load_t(m, address_plus(own_columns, KEYS_AT + t * 16 * PITCH), PITCH));
+        }
 
         /* Z = K W + c, of even and of odd channels apart, R = Q W */
         engine_unrolled
@@ -307,23 +315,14 @@ ttt_matrix(TENSORS(PARAMETER) int seq_len, float scale)
                 moved[t] =
                     mma_frag(m, moved[t], x, frag_load(m, address_plus(queries, t * 16 * PITCH + kt * 16), PITCH));
         }
+        if (NORMED) /* while the engine multiplies */
+            moments_leave(m, sums, READ_MOMENTS, O);
         engine_unrolled
         for (int t = 0; t < NT; t++)
             Z[t] += odd[t] + acc_of_rows(bias);
         if (LOSS == LOSS_LN)
             moments_leave(m, sums, LOSS_MOMENTS, Z);
-        if (NORMED)
-            moments_leave(m, sums, READ_MOMENTS, O);
         engine_sync_all(); /* moments are there, and the slot of the chunk before is free */
-        slot_fill(slots, &source, n + 2, at.rows - (n + 2) * CHUNK);
-
-        /* What the loss compares with; then the outputs before take the place of v */
-        engine_unrolled
-        for (int t = 0; t < NT; t++) {
-            error[t] = acc_of(m, chain_load_t(m, address_plus(values, t * 16 * VALUE_PITCH), VALUE_PITCH));
-            if (LOSS == LOSS_LN)
-                error[t] -= acc_of(m, chain_load_t(m, address_plus(own_columns, KEYS_AT + t * 16 * PITCH), PITCH));
-        }
         if (LOSS == LOSS_LN || NORMED)
             moments_find(m, sums, own);
         if (LOSS == LOSS_LN) {
@@ -336,17 +335,8 @@ ttt_matrix(TENSORS(PARAMETER) int seq_len, float scale)
                                 sum_of(sums, LOSS_SUMS + 1, SUB) + t * 16);
             }
         }
-        outputs_put(m, slot, O, asked, norm, own, scale);
-        engine_unrolled
-        for (int t = 0; t < NT; t++) {
-            R[t] = acc_factors(m, factors + KEPT + t * 16) * (scale * R[t] + acc_of_rows(bias));
-            if (MOMENTS)
-                R[t] += acc_factors(m, factors + MOVED + t * 16) * (scale * moved[t] + acc_of_rows(bias_moment));
-            if (READOUT == READOUT_Q)
-                asked[t] = chain_load_t(m, address_plus(own_columns, t * 16 * PITCH), PITCH);
-        }
-        copies_wait();
-        engine_sync_all(); /* sums for the gradient are there, the outputs before, and the next chunk in its slot */
+        copies_end();
+        engine_sync_all(); /* sums for the gradient are there, and the next chunk is in its slot */
 
         /* Z = D: the gradient of the losses by Z */
         if (LOSS == LOSS_LN)
@@ -388,6 +378,23 @@ ttt_matrix(TENSORS(PARAMETER) int seq_len, float scale)
             if (BIAS && MOMENTS)
                 learned_moment += acc_row_sum(moment);
         }
+
+        /* The outputs before; O = R + A D, R = kept o (scale Q W + c) + moved o (scale Q M + c_M) */
+        slot_fill(slots, &source, n + 2, at.rows - (n + 2) * CHUNK);
+        outputs_store(m, to + (long)max(n - 1, 0) * CHUNK * o_at.z, o_at.z, slot, O, asked, norm, own, scale,
+                      n > 0 ? CHUNK : 0);
+        engine_unrolled
+        for (int t = 0; t < NT; t++) {
+            O[t] = acc_factors(m, factors + KEPT + t * 16) * (scale * R[t] + acc_of_rows(bias));
+            if (MOMENTS)
+                O[t] += acc_factors(m, factors + MOVED + t * 16) * (scale * moved[t] + acc_of_rows(bias_moment));
+            engine_unrolled
+            for (int j = 0; j <= t; j++)
+                O[t] = mma_frag(m, O[t], D[j],
+                                frag_load(m, address_plus(scores, t * 16 * SCORE_PITCH + j * 16), SCORE_PITCH));
+            if (READOUT == READOUT_Q)
+                asked[t] = chain_load_t(m, address_plus(own_columns, t * 16 * PITCH), PITCH);
+        }
         if (BIAS) {
             bias = (FORGETS ? factors[ENDS] * bias : bias) + acc_rows_sum(m, learned);
             if (MOMENTS) {
@@ -395,29 +402,14 @@ ttt_matrix(TENSORS(PARAMETER) int seq_len, float scale)
                 bias_moment = factors[ENDS + 2] * bias_moment + acc_rows_sum(m, learned_moment);
             }
         }
-
-        /* O = R + A D */
-        engine_unrolled
-        for (int t = 0; t < NT; t++) {
-            O[t] = R[t];
-            engine_unrolled
-            for (int j = 0; j <= t; j++)
-                O[t] = mma_frag(m, O[t], D[j],
-                                frag_load(m, address_plus(scores, t * 16 * SCORE_PITCH + j * 16), SCORE_PITCH));
-        }
-        if (n > 0)
-            outputs_store(to + (long)(n - 1) * CHUNK * o_at.z, o_at.z, slot, CHUNK);
     }
     if (NORMED) {
         moments_leave(m, sums, READ_MOMENTS, O);
         engine_sync_all(); /* moments are there */
         moments_find(m, sums, own);
     }
-    outputs_put(m, slots + chunks % SLOTS * SLOT, O, asked, norm, own, scale);
-    engine_sync_all(); /* the outputs are there */
-    if (chunks > 0)
-        outputs_store(to + (long)(chunks - 1) * CHUNK * o_at.z, o_at.z, slots + chunks % SLOTS * SLOT,
-                      at.rows - (chunks - 1) * CHUNK);
+    outputs_store(m, to + (long)max(chunks - 1, 0) * CHUNK * o_at.z, o_at.z, slots + chunks % SLOTS * SLOT, O, asked,
+                  norm, own, scale, chunks > 0 ? at.rows - (chunks - 1) * CHUNK : 0);
     weights_store(m, OF_HEAD(final_w1), W, c0);
     columns_store(m, OF_HEAD(final_b1), bias, c0);
     if (MOMENTS) {

@@ -103,7 +103,7 @@ static struct kernel_step prepare_step(const struct device_facts *facts, const s
 
 static struct kernel_step matrix_step(const struct device_facts *facts, const struct problem *problem, int columns)
 {
-    enum { SLOTS = 3, STREAMS = 2, SUMS = 6, OWN = 4 };
+    enum { SLOTS = 3, STREAMS = 2, SUMS = 6, OWN = 6 };
     const int64_t chunk = problem->desc.mini_batch;
     const int sub_groups = columns / facts->engine->rows;
     const int64_t rows = STREAMS * rows_numbers(chunk, problem->desc.key_dim) + rows_numbers(chunk, columns);
@@ -111,8 +111,6 @@ static struct kernel_step matrix_step(const struct device_facts *facts, const st
 
     step_constant(&step, "VALUES", columns);
     step_constant(&step, "SLOTS", SLOTS);
-    step_constant(&step, "STAGES", SLOTS);
-    step_copies(&step, facts->engine);
     step_local(&step, "LOCAL_SLOTS", SLOTS * (rows + 2 * record_words(chunk)), NUMBER);
     step_local(&step, "LOCAL_SUMS", (SUMS + OWN) * sub_groups * chunk, FLOAT);
     return step;
