@@ -235,10 +235,41 @@ static void test_parts(void **state)
     in_both_modes(check_forgotten);
 }
 
+/* What there is not is refused in a line that names it. */
+static void test_refused(void **state)
+{
+    static const struct {
+        clattn_plan_desc desc;
+        const char *said;
+    } bad[] = {
+        {{.cg_steps = 257}, "cg_steps is 257, expected 0 to 256"},
+        {{.cg_steps = -1}, "cg_steps is -1, expected 0 to 256"},
+        {{.pass = CLATTN_PASS_BACKWARD}, "mesa_net takes no option pass"},
+        {{.flags = CLATTN_NORMALIZE}, "mesa_net takes no option normalize"},
+        {{.flags = CLATTN_NORM_OUTPUT}, "mesa_net takes no option norm"},
+        {{.qk_heads = 3}, "qk_heads is 3"},
+        {{.rule = CLATTN_GLA, .cg_steps = 3}, "gla takes no option cg_steps"},
+    };
+
+    (void)state;
+    for (size_t n = 0; n < COUNT(bad); n++) {
+        clattn_plan_desc desc = desc_of(CLATTN_MODE_AUTO), full;
+        desc.rule = bad[n].desc.rule != CLATTN_RULE_NONE ? bad[n].desc.rule : desc.rule;
+        desc.cg_steps = bad[n].desc.cg_steps;
+        desc.pass = bad[n].desc.pass;
+        desc.flags |= bad[n].desc.flags;
+        desc.qk_heads = bad[n].desc.qk_heads;
+        test_log_clear();
+        assert_status(clattn_plan_desc_complete(&full, &desc, test_log, NULL), INVALID_DESC);
+        assert_logged(bad[n].said);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_far), cmocka_unit_test(test_regression),
-                                       cmocka_unit_test(test_conditions), cmocka_unit_test(test_parts)};
+                                       cmocka_unit_test(test_conditions), cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_refused)};
 
     return test_run_group("mesa", tests, COUNT(tests), test_device_open, test_device_close);
 }

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { T = 7, H = 2, K = 4, F = 5 };
 
@@ -226,6 +227,155 @@ static void test_alike(void **state)
     }
 }
 
+/* ttt_linear learns its bias, too: by batches of one token, with loss l2, it is the delta rule of keys and queries with a 1
+ * behind, whose state has the bias as its last row. */
+static void test_biased(void **state)
+{
+    enum { WIDE = K + 1 };
+    static const clattn_operand_id rows[][2] = {{OP(Q), OP(Q)}, {OP(K), OP(K)}};
+    clattn_plan_desc desc = {.rule = CLATTN_TTT_LINEAR,
+                             .flags = CLATTN_WITH_THETA | CLATTN_FINAL_STATE,
+                             .mini_batch = 1,
+                             .loss = CLATTN_LOSS_L2,
+                             .readout = CLATTN_READOUT_NONE};
+    clattn_plan_desc of_rule = {
+        .rule = CLATTN_DELTA_RULE, .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE, .scale = 1};
+    struct check_tensors ttt, rule;
+
+    (void)state;
+    desc = sized(desc, T), of_rule = sized(of_rule, T);
+    of_rule.key_dim = WIDE;
+    ttt = made(&desc), rule = made(&of_rule);
+    for (size_t n = 0; n < COUNT(rows); n++)
+        for (int64_t i = 0; i < T * H * WIDE; i++)
+            test_set(&rule, rows[n][0], i, i % WIDE < K ? test_get(&ttt, rows[n][1], i / WIDE * K + i % WIDE) : 1);
+    test_copy(&rule, OP(V), &ttt, OP(V));
+    for (int64_t i = 0; i < T * H; i++)
+        test_set(&rule, OP(BETA), i, test_get(&ttt, OP(THETA), i) * test_get(&ttt, OP(ETA), i));
+    for (int64_t i = 0; i < H * WIDE * K; i++) {
+        int64_t head = i / K / WIDE, row = i / K % WIDE, column = i % K;
+        test_set(&rule, OP(STATE_IN), i,
+                 row < K ? test_get(&ttt, OP(STATE_IN), (head * K + row) * K + column)
+                         : test_get(&ttt, OP(INITIAL_BIAS), head * K + column));
+    }
+    test_run(&ttt), test_run(&rule);
+    test_compare(&ttt.tensor[OP(O)], &rule.tensor[OP(O)], bound(), "the delta rule of keys with a 1");
+    for (int64_t i = 0; i < H * WIDE * K; i++) {
+        int64_t head = i / K / WIDE, row = i / K % WIDE, column = i % K;
+        test_set(&rule, OP(STATE_IN), i,
+                 row < K ? test_get(&ttt, OP(STATE_OUT), (head * K + row) * K + column)
+                         : test_get(&ttt, OP(FINAL_BIAS), head * K + column));
+    }
+    test_compare(&rule.tensor[OP(STATE_IN)], &rule.tensor[OP(STATE_OUT)], bound(), "its state");
+    check_free(&ttt), check_free(&rule);
+}
+
+/* ---- Slopes -------------------------------------------------------------------------------------------------------
+ */
+
+/* The operands from which a call goes on, and those that one before it wrote */
+static const clattn_operand_id states[][2] = {{CLATTN_STATE_IN, CLATTN_STATE_OUT},
+                                              {CLATTN_INITIAL_BIAS, CLATTN_FINAL_BIAS},
+                                              {CLATTN_W1, CLATTN_FINAL_W1},
+                                              {CLATTN_B1, CLATTN_FINAL_B1},
+                                              {CLATTN_W2, CLATTN_FINAL_W2},
+                                              {CLATTN_B2, CLATTN_FINAL_B2},
+                                              {CLATTN_INITIAL_MOMENTUM, CLATTN_FINAL_MOMENTUM}};
+static const clattn_operand_id rates[] = {CLATTN_THETA, CLATTN_ETA};
+
+/* The reference's outputs, whatever the device. */
+static clattn_status run_alone(struct check_tensors *tensors)
+{
+    struct check_tensors outputs;
+    clattn_status status = check_reference(&outputs, tensors, test_log, NULL);
+
+    for (int id = 1; id < OPERAND_COUNT && status == CLATTN_SUCCESS; id++)
+        if (tensors->tensor[id].data != NULL && tensors->tensor[id].info.output)
+            test_copy(tensors, (clattn_operand_id)id, &outputs, (clattn_operand_id)id);
+    check_free(&outputs);
+    return status;
+}
+
+/* The loss of the token whose key is read with the weights of `tensors`, which it does not change: z is the output of a
+ * step of rate 0. */
+static double loss_of(struct check_tensors *tensors, int head)
+{
+    const clattn_loss loss = tensors->desc.loss;
+    double z[K], mean = 0, square = 0, sum = 0;
+
+    assert_status(run_alone(tensors), SUCCESS);
+    for (int c = 0; c < K; c++) {
+        z[c] = test_get(tensors, OP(O), head * K + c);
+        mean += z[c] / K;
+    }
+    for (int c = 0; c < K; c++)
+        square += (z[c] - mean) * (z[c] - mean) / K;
+    for (int c = 0; c < K; c++) {
+        const double k = test_get(tensors, OP(K), head * K + c), v = test_get(tensors, OP(V), head * K + c);
+        const double normal = (z[c] - mean) / sqrt(square + 1e-6);
+        if (loss == CLATTN_LOSS_DOT)
+            sum -= z[c] * v;
+        else if (loss == CLATTN_LOSS_L2)
+            sum += (z[c] - v) * (z[c] - v) / 2;
+        else
+            sum += pow(test_get(tensors, OP(LN_WEIGHT), head * K + c) * normal +
+                           test_get(tensors, OP(LN_BIAS), head * K + c) - (v - k),
+                       2) /
+                   2;
+    }
+    return sum;
+}
+
+/* What a step of rate 1 takes from each weight is the slope of the loss, by central differences. */
+static void check_slopes(clattn_rule of, clattn_loss loss)
+{
+    const double step = 1e-2;
+    clattn_plan_desc desc = {.rule = of, .loss = loss, .readout = CLATTN_READOUT_NONE, .flags = CLATTN_FINAL_STATE};
+    struct check_tensors moved, still;
+    char what[96];
+
+    if (rule_get(of)->rates == RATES_THETA)
+        desc.flags |= CLATTN_INITIAL_STATE;
+    desc = sized(desc, 1);
+    moved = made(&desc), still = made(&desc);
+    test_copy(&moved, OP(Q), &moved, OP(K));
+    test_copy(&still, OP(Q), &moved, OP(K));
+    for (size_t n = 0; n < COUNT(rates); n++)
+        if (moved.tensor[rates[n]].data != NULL) {
+            test_set_all(&moved, rates[n], 1);
+            test_set_all(&still, rates[n], 0);
+        }
+    assert_status(run_alone(&moved), SUCCESS);
+    snprintf(what, sizeof what, "%s, loss %d: slopes", test_rule_name(of), (int)loss);
+    for (size_t n = 0; n < COUNT(states); n++) {
+        const clattn_operand_id in = states[n][0], out = states[n][1];
+        const int64_t count = moved.tensor[in].data != NULL ? check_count(&moved.tensor[in].info) : 0;
+        for (int64_t i = 0; i < count; i++) {
+            const double x = test_get(&still, in, i), taken = x - test_get(&moved, out, i);
+            double above, below;
+            test_set(&still, in, i, x + step);
+            above = loss_of(&still, (int)(i / (count / H)));
+            test_set(&still, in, i, x - step);
+            below = loss_of(&still, (int)(i / (count / H)));
+            test_set(&still, in, i, x);
+            if (fabs(taken - (above - below) / (2 * step)) > 2e-3 * (1 + fabs(taken)))
+                fail_msg("%s: number %d of %s: %g, by differences %g", what, (int)i, operand_name(in), taken,
+                         (above - below) / (2 * step));
+        }
+    }
+    check_free(&moved), check_free(&still);
+}
+
+static void test_slopes(void **state)
+{
+    static const clattn_rule rules[] = {CLATTN_TTT_LINEAR, CLATTN_TTT_MLP, CLATTN_TITANS, CLATTN_TITANS_MLP};
+
+    (void)state;
+    for (size_t n = 0; n < COUNT(rules); n++)
+        for (int loss = CLATTN_LOSS_LN; loss <= CLATTN_LOSS_DOT; loss++)
+            check_slopes(rules[n], (clattn_loss)loss);
+}
+
 /* ---- Batches ------------------------------------------------------------------------------------------------------
  */
 
@@ -261,14 +411,6 @@ static void test_batches(void **state)
     }
 }
 
-/* The operands from which a call goes on, and those that one before it wrote */
-static const clattn_operand_id states[][2] = {{CLATTN_STATE_IN, CLATTN_STATE_OUT},
-                                              {CLATTN_INITIAL_BIAS, CLATTN_FINAL_BIAS},
-                                              {CLATTN_W1, CLATTN_FINAL_W1},
-                                              {CLATTN_B1, CLATTN_FINAL_B1},
-                                              {CLATTN_W2, CLATTN_FINAL_W2},
-                                              {CLATTN_B2, CLATTN_FINAL_B2},
-                                              {CLATTN_INITIAL_MOMENTUM, CLATTN_FINAL_MOMENTUM}};
 static const clattn_operand_id of_tokens[] = {CLATTN_Q,   CLATTN_K,     CLATTN_V,        CLATTN_THETA,
                                               CLATTN_ETA, CLATTN_ALPHA, CLATTN_MOMENTUM, CLATTN_GAMMA};
 
@@ -384,6 +526,7 @@ static void test_short_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_families), cmocka_unit_test(test_alike),
+                                       cmocka_unit_test(test_biased),   cmocka_unit_test(test_slopes),
                                        cmocka_unit_test(test_batches),  cmocka_unit_test(test_cut),
                                        cmocka_unit_test(test_refused),  cmocka_unit_test(test_short_calls)};
 
