@@ -30,6 +30,9 @@ def use_checkout(path):
     return sys.modules['fla'].__version__
 
 
+MODULES = {'ttt_linear': 'ttt'}  # of fla.ops, where a function is named otherwise
+
+
 def call(torch, rule, arguments, step, graph=False):
     """fla's public function over the arguments, ready to be called: () -> (o, state). With graph, without its copies
     from the host, which cannot be captured."""
@@ -42,7 +45,7 @@ def call(torch, rule, arguments, step, graph=False):
         arguments['g_gamma'] = head_decays(torch, rule, arguments)
         arguments.pop('layer_idx', None), arguments.pop('num_layers', None)
         name = 'simple_gla'
-    function = getattr(importlib.import_module(f'fla.ops.{name}'), f'{prefix}_{name}')
+    function = getattr(importlib.import_module(f'fla.ops.{MODULES.get(name, name)}'), f'{prefix}_{name}')
     return lambda: function(**arguments)
 
 

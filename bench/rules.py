@@ -21,9 +21,12 @@ class Rule:
     step_args: dict = field(default_factory=dict)
     passes: tuple = ('forward', 'step')
     exact: tuple = ()         # operands that fla takes in f32, beside log-decays
+    readout: int = 0          # clattn_readout
 
 
 ADD, ERASE, LOW_RANK, PAIRS = (2, 1, 1), (3, 2, 2), (4, 4, 4), ()
+LEARN = (3, 1, 1)
+READOUT_Z = 2  # o is z + LN(z), as fla's
 UNIT = {'k': 'unit'}  # keys of norm 1, without which an erasing state grows without bound
 NORM = {'use_qk_l2norm_in_kernel': True}
 PLAIN = {'normalize': False}
@@ -48,6 +51,13 @@ RULES = [
     Rule('rwkv6', 'rwkv6', 'rwkv6', ADD, {'w': 'decays', 'u': 'bonus'}, data_gates=True, rename={'q': 'r'}),
     Rule('rwkv7', 'rwkv7', 'rwkv7', LOW_RANK, {'w': 'decays', 'a': 'erase', 'b': 'replace'}, data_gates=True,
          rename={'q': 'r'}, chunk_args={'scale': 1.0, 'safe_gate': True, 'chunk_size': 64}, step_args={'scale': 1.0}),
+    Rule('mesa_net', 'mesa_net', 'mesa_net', ADD, {'g': 'decay', 'beta': 'strength', 'ridge': 'ridge'}, flags=QK_L2NORM,
+         rename={'ridge': 'lamb'}, chunk_args=NORM, passes=('forward',), exact=('ridge',)),
+    Rule('log_linear_attn', 'log_linear_attn', 'log_linear_attn', ADD, {'g': 'decay', 'levels': 'levels'},
+         rename={'levels': 'level_scales'}, passes=('forward',), exact=('levels',)),
+    Rule('ttt_linear', 'ttt_linear', 'ttt_linear', LEARN, {'eta': 'rate', 'initial_state': 'weights', 'initial_bias': 'bias',
+         'ln_weight': 'norm', 'ln_bias': 'bias'}, rename={'ln_weight': 'w', 'ln_bias': 'b', 'initial_bias': 'initial_state_bias'},
+         chunk_args={'scale': 1.0}, passes=('forward',), exact=('initial_bias', 'ln_weight', 'ln_bias'), readout=READOUT_Z),
     Rule('softmax_attn', 'softmax_attn', 'sdpa', PAIRS, passes=('forward',)),
     Rule('alibi_attn', 'alibi_attn', 'parallel_alibi', PAIRS, passes=('forward',)),
     Rule('forgetting_attn', 'forgetting_attn', 'parallel_forgetting', PAIRS, {'g': 'decay'}, passes=('forward',)),
@@ -59,7 +69,8 @@ RULES = [
          flags=WITH_P | WITH_BETA, passes=('forward',)),
 ]
 
-GATES = ('g', 'beta', 'w', 'u')  # operands of clattn's gate_dtype
+GATES = ('g', 'beta', 'w', 'u', 'eta')  # operands of clattn's gate_dtype
+WHOLE = ('decay', 'ridge', 'levels', 'weights', 'bias', 'norm')  # kinds that are f32 in clattn
 
 
 def rule_named(name):
@@ -71,8 +82,12 @@ def shapes_of(rule, shape):
     B, T, H, K, V = (shape[name] for name in ('batch', 'seq_len', 'heads', 'key_dim', 'value_dim'))
     rows, heads = (B, T, H, K), (B, T, H)
     shapes = {'q': rows, 'k': rows, 'v': (B, T, H, V)}
+    sizes = {'decay': heads, 'strength': heads, 'rate': heads, 'bonus': (H, K), 'ridge': (H, K), 'norm': (H, V),
+             'levels': (*heads, (T - 1).bit_length() + 1), 'weights': (B, H, K, V)}
     for name, kind in rule.draw.items():
-        shapes[name] = heads if kind in ('decay', 'strength') else (H, K) if kind == 'bonus' else rows
+        shapes[name] = sizes.get(kind, rows)
+        if kind == 'bias':
+            shapes[name] = (B, H, V) if name == 'initial_bias' else (H, V)
     return shapes
 
 
@@ -97,12 +112,17 @@ def draw_all(torch, rule, shape, dtype, device, seed):
             case 'queries': return tensors['q'].float()
             case 'erase': return -unit(x)
             case 'replace': return -tensors['a'].float() * x.sigmoid()
+            case 'ridge': return functional.softplus(x) + 0.25
+            case 'levels': return functional.softplus(x)
+            case 'rate': return 0.01 * x.sigmoid()
+            case 'weights' | 'bias': return 0.02 * x
+            case 'norm': return 1 + 0.1 * x
         raise ValueError(kind)
 
     for name, size in shapes_of(rule, shape).items():
         kind = rule.draw.get(name, 'normal')
         x = draw(kind, torch.randn(size, generator=random, device=device, dtype=torch.float32))
-        exact = kind == 'decay'  # fla takes it in f32
+        exact = kind in WHOLE
         x = x if exact else x.to(dtype)
         tensors[name] = x.float() if name in GATES and not rule.data_gates else x
     return tensors
@@ -115,6 +135,9 @@ def fla_arguments(rule, tensors, dtype, step):
     for name, x in tensors.items():
         exact = name == 'initial_state' or name in rule.exact or rule.draw.get(name) == 'decay'
         arguments[rename.get(name, name)] = x if exact else x.to(dtype)
+    if rule.clattn == 'ttt_linear':  # a trailing dim, or one in the middle
+        arguments['eta'] = arguments['eta'].unsqueeze(-1)
+        arguments['initial_state_bias'] = arguments['initial_state_bias'].unsqueeze(2)
     return arguments
 
 
@@ -122,7 +145,7 @@ def clattn_shape(rule, shape, dtype, step):
     """side.SHAPE_FIELDS but sets."""
     return {**shape, 'dtype': DTYPES[dtype], 'gate_dtype': DTYPES[dtype if rule.data_gates else 'f32'],
             'flags': rule.flags | (INITIAL_STATE | FINAL_STATE if step else 0), 'layers': rule.layers,
-            'in_place': int(step)}
+            'in_place': int(step), 'readout': rule.readout}
 
 
 def count_bytes(rule, shape, dtype, step):
@@ -134,7 +157,8 @@ def count_bytes(rule, shape, dtype, step):
         count = 1
         for dim in dims:
             count *= dim
-        total += count * (gate if name in GATES else size[dtype])
+        whole = rule.draw.get(name) in WHOLE
+        total += count * (gate if name in GATES else 4 if whole else size[dtype])
     return total + step * 8 * shape['batch'] * shape['heads'] * shape['key_dim'] * shape['value_dim']
 
 

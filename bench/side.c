@@ -77,6 +77,7 @@ static clattn_plan_desc make_desc(clattn_rule rule, const struct side_shape *sha
         .value_dim = shape->value_dim,
         .layer = (int32_t)shape->layer,
         .layers = (int32_t)shape->layers,
+        .readout = (clattn_readout)shape->readout,
     };
 }
 

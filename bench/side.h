@@ -17,6 +17,7 @@ struct side_shape {
     int64_t sets;     /* of operands, that the runs go round */
     int64_t in_place; /* final states overwrite the initial ones */
     int64_t qk_heads; /* 0: as many as heads */
+    int64_t readout;  /* clattn_readout */
 };
 
 /* device as the command's --device takes it; NULL: the best. Functions are 0 when all is well, else the clattn_status;

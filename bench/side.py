@@ -5,7 +5,7 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_int64, c_void_p
 QK_L2NORM, NORMALIZE, UNGATED, INITIAL_STATE, FINAL_STATE, WITH_P, WITH_BETA = 1, 2, 32, 64, 128, 1 << 14, 1 << 15  # clattn.h
 DTYPES = {'f32': 0, 'f16': 1, 'bf16': 2}
 SHAPE_FIELDS = ('batch', 'seq_len', 'heads', 'key_dim', 'value_dim', 'dtype', 'gate_dtype', 'flags', 'layer', 'layers',
-                'sets', 'in_place', 'qk_heads')
+                'sets', 'in_place', 'qk_heads', 'readout')
 
 MOST_KERNELS = 56  # side.h
 
