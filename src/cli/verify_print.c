@@ -276,6 +276,7 @@ static int print_json(struct verify *verify)
 static void print_summary(const struct verify *verify)
 {
     const struct verify_row *worst = NULL;
+    const double seconds = now_seconds() - verify->start;
     struct text text = {0};
     char *line;
     size_t rules = 0, cases = 0, failed_cases = 0;
@@ -294,7 +295,7 @@ static void print_summary(const struct verify *verify)
                 failed_cases);
     if (worst != NULL)
         text_format(&text, ", worst %.1e of %s %s", worst->worst, rule_name(worst->rule), dtype_name(worst->dtype));
-    text_format(&text, ", %.3g s", now_seconds() - verify->start);
+    text_format(&text, seconds < 100 ? ", %.3g s" : ", %.0f s", seconds);
     if ((line = text_take(&text)) != NULL)
         wrap_line(stdout, "", line);
     free(line);
