@@ -333,8 +333,11 @@ static clattn_status check_open(const struct module *module, const clattn_layer_
                 tensor_read(tensors, tensor_size, count, weight->name, &tensor)) {
                 dims_text(found, sizeof found, tensor.rank, tensor.dims);
                 letters_text(expected, sizeof expected, weight, &module->sizes);
-                return FAIL(log, INVALID_OPERAND, "tensor %s is %s, layer %s expects %s: %s is not to be had of it",
-                            weight->name, found, module->layer->name, expected, weight->dims[i]);
+                return FAIL(
+                    log, INVALID_OPERAND,
+                    "tensor %s is %s, layer %s expects %s: no sizes fit %s; K (key_dim) or HQ (qk_heads) must be "
+                    "given if they are not V and H",
+                    weight->name, found, module->layer->name, expected, weight->dims[i]);
             }
     return CLATTN_SUCCESS;
 }

@@ -745,9 +745,9 @@ static void test_open_sizes(void **state)
     assert_status(status, INVALID_OPERAND);
     assert_logged(desc.layer == CLATTN_LAYER_GATED_DELTANET
                       ? "tensor in_proj_qkvz.weight is [176,32], layer gated_deltanet expects [QK+QK+HV+HV,C] with "
-                        "C 32, H 4, K 16, V 16"
+                        "C 32, H 4, K 16, V 16: no sizes fit QK+QK+HV+HV; K (key_dim) or HQ (qk_heads) must be given"
                       : "tensor in_proj_qkv.weight is [112,32], layer gated_deltanet_split expects [QK+QK+HV,C] with "
-                        "C 32, H 4, K 16, V 16");
+                        "C 32, H 4, K 16, V 16: no sizes fit QK+QK+HV; K (key_dim) or HQ (qk_heads) must be given");
 }
 
 static void test_bad_call(void **state)
