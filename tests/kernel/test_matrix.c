@@ -1,7 +1,7 @@
 /* test_matrix ENGINE [some] [PATTERN]: the kernels of an emulated matrix engine against the reference, and on strided views
  * against contiguous ones. ENGINE_shuffles: the engine's own code, with its products made of shuffles. Compiling takes most
  * of a run: a row of the table is one rule in one type and chunk, its shapes share what they can. some: rows with a word of a
- * rule, or a shape, that none before has (of NVIDIA's, whose kernels take longest to compile, a shape that no other engine
+ * rule, or a shape, that none before has (of NVIDIA's, whose kernels take longest to compile, the first, and what no other engine
  * has: test_threads has the others in NVIDIA's own code); after the first not as views, and NaN in keys alone; what is no row
  * on one engine, with fewer points: each is a kernel or two to compile. */
 #include "harness.h"
@@ -184,29 +184,6 @@ static const struct row {
 
 static int some; /* is wanted */
 
-static int has_shape(const char *engine, const struct check_case *shape, const struct row *end)
-{
-    for (const struct row *row = rows; row < end; row++)
-        if (row->shape == shape && strcmp(row->engine, engine) == 0)
-            return 1;
-    return 0;
-}
-
-/* Whether rows before, of the same engine, have all words of its rule and its shape; NVIDIA's shapes also where others have
- * them. */
-static int is_another(const struct row *row)
-{
-    static const char *const others[] = {"amd_cdna", "amd_rdna3", "amd_rdna4", "intel_8", "intel_16"};
-    int words = 0, shape = has_shape(row->engine, row->shape, row);
-
-    for (const struct row *other = rows; other < row; other++)
-        if (strcmp(other->engine, row->engine) == 0)
-            words |= test_words_in_common(other->rule, row->rule);
-    for (size_t i = 0; i < COUNT(others) && strcmp(row->engine, "nvidia") == 0; i++)
-        shape |= has_shape(others[i], row->shape, rows + COUNT(rows));
-    return words == TEST_ALL_WORDS && shape;
-}
-
 static int is_first(const struct row *row)
 {
     const struct row *first = rows;
@@ -214,6 +191,23 @@ static int is_first(const struct row *row)
     while (strcmp(first->engine, row->engine) != 0)
         first++;
     return row == first;
+}
+
+/* Whether rows before, of the same engine, have all words of its rule and its shape; of NVIDIA's, whose first row runs, also
+ * where rows of other engines have them. */
+static int is_another(const struct row *row)
+{
+    const int nvidia = strcmp(row->engine, "nvidia") == 0;
+    int words = 0, shape = 0;
+
+    for (const struct row *other = rows; other < rows + COUNT(rows); other++) {
+        const int same = strcmp(other->engine, row->engine) == 0;
+        if (same ? other < row : nvidia) {
+            words |= test_words_in_common(other->rule, row->rule);
+            shape |= other->shape == row->shape;
+        }
+    }
+    return words == TEST_ALL_WORDS && shape && !is_first(row);
 }
 
 /* ---- Strided views ------------------------------------------------------------------------------------------------
