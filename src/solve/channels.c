@@ -364,6 +364,13 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
 }
 
 /* Tokens are worked one by one, whatever the tile. */
+/* A token has a turn of its own, and its part of those of its tile. */
+static int64_t turns(const struct problem *problem, const void *shape)
+{
+    (void)shape;
+    return 2 * problem_rows(problem);
+}
+
 static struct reach reach(const struct problem *problem, const void *shape)
 {
     (void)problem, (void)shape;
@@ -407,7 +414,7 @@ static const struct parameter lanes_parameters[] = {
 #define CHANNELS_SOLVER(body)                                                                                          \
     .mode = CLATTN_MODE_RECURRENT, .transitions = 1, .variant = body, .tiles_size = sizeof(struct channels_tiles),     \
     .shape_size = sizeof(struct channels_shape), .applies = applies, .choose_tiles = choose_tiles,                     \
-    .derive_shape = derive_shape, .reach = reach, .recipe = recipe, .describe = describe
+    .derive_shape = derive_shape, .turns = turns, .reach = reach, .recipe = recipe, .describe = describe
 
 const struct solver solver_channels = {
     .space = {"channels", spans_parameters, 1024, 0, 0, 1}, .rank = 820, CHANNELS_SOLVER(&spans_body)};

@@ -36,6 +36,14 @@ static void drop_child(struct builder *b)
     free(child->shape);
 }
 
+/* Whether the device leaves loops of a kernel before they are at their end. */
+static int leaves_loops(const struct builder *b, const struct child *child)
+{
+    const int64_t most = b->facts->device->loop_turns;
+
+    return most != 0 && child->solver->turns != NULL && child->solver->turns(b->problem, child->shape) > most;
+}
+
 /* Chooses the child's tiles and derives its shape. */
 static clattn_status fit_child(const struct builder *b, struct child *child, const void *tiles)
 {
@@ -47,7 +55,8 @@ static clattn_status fit_child(const struct builder *b, struct child *child, con
         memcpy(child->tiles, tiles, solver->tiles_size);
     else
         TRY(solver_tiles(solver, b->facts, b->problem, NULL, child->tiles));
-    return solver->derive_shape(solver, b->facts, b->problem, child->tiles, child->shape);
+    TRY(solver->derive_shape(solver, b->facts, b->problem, child->tiles, child->shape));
+    return leaves_loops(b, child) ? CLATTN_UNSUPPORTED : CLATTN_SUCCESS;
 }
 
 clattn_status build_solver(struct builder *b, const struct solver *solver, const void *tiles)

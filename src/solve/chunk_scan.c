@@ -205,6 +205,13 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     return step_fits(&s->SCAN, facts->device);
 }
 
+static int64_t turns(const struct problem *problem, const void *shape)
+{
+    const struct state_tile *t = &((const struct chunk_scan_shape *)shape)->tiles.scan[OUTPUTS];
+
+    return divide_up(problem_rows(problem), t->chunk) * state_chunk_turns(problem, t);
+}
+
 static struct reach reach(const struct problem *problem, const void *shape)
 {
     const struct chunk_scan_shape *s = shape;
@@ -263,6 +270,7 @@ const struct solver solver_chunk_scan = {
     .applies = applies,
     .choose_tiles = choose_tiles,
     .derive_shape = derive_shape,
+    .turns = turns,
     .reach = reach,
     .recipe = recipe,
     .describe = describe,

@@ -383,6 +383,19 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     return derive_pass(facts, problem, &t->passes[OUTPUTS], &s->passes[OUTPUTS]);
 }
 
+/* A row has a turn of its own, those of its channels where they are too many to be unrolled, a sum over the lanes of its
+ * columns, and its part of the loads. */
+static int64_t turns(const struct problem *problem, const void *shape)
+{
+    enum { LOADS = 3, UNROLLED = 32 };
+    const struct pass_tiles *t = &((const struct recurrent_shape *)shape)->passes[OUTPUTS].tiles;
+    const int64_t sums = erase_words(problem).streams > 0 ? t->tile.lanes_k : 0,
+                  kept = t->tile.block_k / t->tile.lanes_k;
+    const int64_t own = kept > UNROLLED ? 1 + 2 * kept : 1;
+
+    return divide_up(problem_rows(problem), t->segments) * (own + sums + LOADS);
+}
+
 static struct reach reach(const struct problem *problem, const void *shape)
 {
     const struct pass_tiles *t = &((const struct recurrent_shape *)shape)->passes[OUTPUTS].tiles;
@@ -460,6 +473,7 @@ const struct solver solver_recurrent = {
     .applies = applies,
     .choose_tiles = choose_tiles,
     .derive_shape = derive_shape,
+    .turns = turns,
     .reach = reach,
     .recipe = recipe,
     .describe = describe,

@@ -15,6 +15,13 @@ int group_fits(const struct device_facts *facts, int group)
     return group >= 1 && (size_t)group <= facts->device->info.max_work_group && (group == 1 || !facts->device->serial);
 }
 
+int64_t product_turns(int group, int vec, int64_t m, int64_t n, int64_t depth)
+{
+    const int64_t blocks = divide_up(m * n, vec), rows = blocks >= 4 * group ? 4 : blocks >= 2 * group ? 2 : 1;
+
+    return divide_up(blocks, rows * group) * (depth + 1);
+}
+
 clattn_status solver_tiles(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
                            const struct tuned *tuned, void *tiles)
 {

@@ -58,6 +58,9 @@ struct solver {
      * and local arrays. UNSUPPORTED: local memory does not hold the arrays. */
     clattn_status (*derive_shape)(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, const void *tiles, void *shape);
+    /* How many turns of loops a work-item of its longest kernel has, at most: for devices that leave loops after some
+     * (device->loop_turns). NULL: few, however long sequences are. */
+    int64_t (*turns)(const struct problem *problem, const void *shape);
     /* The smallest lengths that reach every part of the kernels, and the chunk that a plan reports. */
     struct reach (*reach)(const struct problem *problem, const void *shape);
     /* Adds its steps to a builder's recipe. Returns OUT_OF_MEMORY or the status of a child, and no other failure. */
@@ -104,6 +107,9 @@ static inline int has_teams(const struct device_facts *facts)
 {
     return facts->engine != NULL && facts->engine->team != FILE_nothing && !facts->teamless;
 }
+
+/* Turns of loops of a work-item in a product [m, depth] x [depth, n] of a group (cl/plain/tile.clh). */
+int64_t product_turns(int group, int vec, int64_t m, int64_t n, int64_t depth);
 
 /* Whether the device accepts groups of this size. */
 int group_fits(const struct device_facts *facts, int group);

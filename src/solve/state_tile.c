@@ -147,6 +147,19 @@ void add_some_locals(struct kernel_step *step, const char *const *names, int cou
         step_local(step, names[i], floats, FLOAT);
 }
 
+int64_t state_chunk_turns(const struct problem *problem, const struct state_tile *tile)
+{
+    enum { LOADS = 8 };
+    const struct state_tile *t = tile;
+    const int64_t slices = divide_up(problem->desc.key_dim, t->block_k), words = 1 + erase_words(problem).streams;
+    const int64_t read = product_turns(t->group, t->vec, t->chunk, t->block_v, t->block_k);
+    const int64_t write = product_turns(t->group, t->vec, t->block_k, t->block_v, t->chunk);
+    const int64_t own = product_turns(t->group, t->vec, t->chunk, t->block_v, t->chunk);
+    const int64_t loads = LOADS * divide_up(t->chunk * t->block_k, t->vec * t->group);
+
+    return slices * (words * (read + write) + loads) + words * own + loads;
+}
+
 void state_tile_describe(struct text *text, const struct state_tile *t, const char *chunk_name)
 {
     text_format(text, "group %d, vec %d, %s %d, key slice %d, value tile %d, key lanes %d, ", t->group, t->vec,

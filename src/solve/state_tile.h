@@ -66,6 +66,8 @@ void add_decay_locals(struct kernel_step *step, const struct problem *problem, c
                       const struct state_sizes *sizes);
 /* Adds the first `count` of the names, as arrays of that many floats each. */
 void add_some_locals(struct kernel_step *step, const char *const *names, int count, int64_t floats);
+/* Turns of loops of a work-item: of all products of a chunk of rows with a state. */
+int64_t state_chunk_turns(const struct problem *problem, const struct state_tile *tile);
 /* "group 64, vec 4, chunk 16, key slice 32, value tile 16, key lanes 1, " */
 void state_tile_describe(struct text *text, const struct state_tile *tile, const char *chunk_name);
 

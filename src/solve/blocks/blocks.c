@@ -240,6 +240,16 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     return CLATTN_SUCCESS;
 }
 
+/* The states go from chunk to chunk of a segment: a product of each with its keys, and one with the state. */
+static int64_t turns(const struct problem *problem, const void *shape)
+{
+    enum { TURNS = 32 };
+    const struct blocks_tiles *t = &((const struct shape *)shape)->tiles;
+    const int64_t stretch = (int64_t)t->stretch * t->chunk, rows = problem_rows(problem);
+
+    return (stretch == 0 ? rows : lower(rows, stretch)) * divide_up(problem->desc.key_dim, TURNS);
+}
+
 static struct reach reach(const struct problem *problem, const void *shape)
 {
     const struct shape *s = shape;
@@ -382,7 +392,7 @@ static enum preference prefers(const struct device_facts *facts, const struct pr
 #define BLOCKS_SOLVER                                                                                                  \
     .mode = CLATTN_MODE_CHUNK, .shared = 1, .tiles_size = sizeof(struct blocks_tiles),                                 \
     .shape_size = sizeof(struct shape), .applies = applies, .choose_tiles = choose_tiles,                              \
-    .derive_shape = derive_shape, .reach = reach, .recipe = recipe, .describe = describe
+    .derive_shape = derive_shape, .turns = turns, .reach = reach, .recipe = recipe, .describe = describe
 
 const struct solver solver_chunk_blocks = {
     .space = {"chunk_blocks", chunk_parameters, 1024, 0, 0, 1}, .rank = 980, .prefers = prefers, BLOCKS_SOLVER};

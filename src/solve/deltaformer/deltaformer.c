@@ -8,7 +8,7 @@
 /* As the chunk, a span does not depend on lengths: packed sequences have the bits that they have alone. It is short
  * on a device that leaves loops after some turns (device->loop_turns), which are as many as the square of a span's
  * chunks. */
-enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4, SPAN_TOKENS = 512, SHORT_SPAN_TOKENS = 128 };
+enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4, SPAN_TOKENS = 512 };
 
 /* The kernels ahead of the read. */
 enum part { BEFORE, SOLVE, PARTS };
@@ -176,6 +176,13 @@ static clattn_status cut_to_fit(const struct device_facts *facts, const struct p
     return CLATTN_SUCCESS;
 }
 
+/* Turns of loops of a work-item that goes through a span: every block with those before it. */
+static int64_t solve_turns(const struct problem *problem, const struct delta_tiles *t)
+{
+    return (int64_t)t->span * (t->span + 3) / 2 *
+           list_block_turns(problem, t->group, t->vec, t->chunk, t->block_v[SOLVE]);
+}
+
 static clattn_status by_heuristic(const struct device_facts *facts, const struct problem *problem,
                                   struct delta_tiles *t)
 {
@@ -190,7 +197,9 @@ static clattn_status by_heuristic(const struct device_facts *facts, const struct
                               .block_v[SOLVE] = lower(round_up(desc->value_dim, vec), serial ? 64 : 32),
                               .sub_group = serial ? 0 : device->sub_group};
     TRY(cut_to_fit(facts, problem, t));
-    t->span = (device->loop_turns == 0 ? SPAN_TOKENS : SHORT_SPAN_TOKENS) / t->chunk;
+    t->span = SPAN_TOKENS / t->chunk;
+    while (device->loop_turns != 0 && t->span > 1 && solve_turns(problem, t) > device->loop_turns)
+        t->span /= 2;
     return CLATTN_SUCCESS;
 }
 
@@ -228,6 +237,15 @@ static int applies(const struct solver *solver, const struct device_facts *facts
 {
     (void)solver, (void)facts;
     return deltaformer_applies(problem);
+}
+
+static int64_t turns(const struct problem *problem, const void *shape)
+{
+    const struct delta_tiles *t = &((const struct shape *)shape)->tiles;
+    const int64_t before = divide_up(problem_most(problem).kv_len, t->chunk) *
+                           list_block_turns(problem, t->group, t->vec, t->chunk, t->block_v[BEFORE]);
+
+    return higher(before, higher(solve_turns(problem, t), flash_turns(problem, &t->read)));
 }
 
 static struct reach reach(const struct problem *problem, const void *shape)
@@ -275,6 +293,7 @@ const struct solver solver_delta = {
     .applies = applies,
     .choose_tiles = choose_tiles,
     .derive_shape = derive_shape,
+    .turns = turns,
     .reach = reach,
     .recipe = recipe,
     .describe = describe,

@@ -268,6 +268,16 @@ static int applies(const struct solver *solver, const struct device_facts *facts
            (engine != NULL && engine->exact != FILE_nothing && problem->desc.dtype == CLATTN_F32);
 }
 
+/* A block of keys is multiplied a channel at a time, and its values a token at a time. */
+static int64_t turns(const struct problem *problem, const void *shape)
+{
+    enum { OTHERS = 64 };
+    const struct blocks *t = &((const struct shape *)shape)->tiles;
+    const int64_t blocks = divide_up(problem_most(problem).kv_len, t->chunk);
+
+    return blocks * (2 * problem->desc.key_dim + 2 * t->chunk + OTHERS);
+}
+
 static struct reach reach(const struct problem *problem, const void *shape)
 {
     const struct shape *s = shape;
@@ -299,7 +309,7 @@ static void describe(struct text *text, const void *shape, int step)
 #define BLOCKS_SOLVER                                                                                                  \
     .mode = CLATTN_MODE_CHUNK, .shared = 1, .tiles_size = sizeof(struct blocks), .shape_size = sizeof(struct shape),   \
     .applies = applies, .choose_tiles = choose_tiles, .derive_shape = derive_shape, .reach = reach, .recipe = recipe,  \
-    .describe = describe
+    .turns = turns, .describe = describe
 
 const struct solver solver_flash_matrix_blocks = {
     .space = {"flash_matrix_blocks", parameters, 1024, 0, 1, 1}, .rank = 930, .variant = &by_engine, BLOCKS_SOLVER};

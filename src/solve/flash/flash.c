@@ -178,6 +178,23 @@ clattn_status flash_choose_tiles(const struct device_facts *facts, const struct 
 /* ---- The recipe ---------------------------------------------------------------------------------------------------
  */
 
+int64_t list_block_turns(const struct problem *problem, int group, int vec, int chunk, int block_v)
+{
+    enum { OTHERS = 64 }; /* the softmax's, and of what the rows are scaled with */
+    const int64_t loads = divide_up(chunk * (problem->desc.key_dim + block_v), vec * group);
+
+    return product_turns(group, vec, chunk, chunk, problem->desc.key_dim) +
+           product_turns(group, vec, chunk, block_v, chunk) + loads + chunk + OTHERS;
+}
+
+int64_t flash_turns(const struct problem *problem, const struct flash_tiles *tiles)
+{
+    const struct flash_tiles *t = tiles;
+    const int64_t blocks = divide_up(problem_most(problem).kv_len, t->chunk);
+
+    return blocks * list_block_turns(problem, t->group, t->vec, t->chunk, t->block_v);
+}
+
 struct reach flash_reach(const struct flash_shape *shape)
 {
     return (struct reach){.chunk = shape->tiles.chunk, .parts = 1};
@@ -225,6 +242,11 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     return flash_derive_shape(facts, problem, tiles, shape);
 }
 
+static int64_t turns(const struct problem *problem, const void *shape)
+{
+    return flash_turns(problem, &((const struct flash_shape *)shape)->tiles);
+}
+
 static struct reach reach(const struct problem *problem, const void *shape)
 {
     (void)problem;
@@ -253,6 +275,7 @@ const struct solver solver_flash = {
     .applies = applies,
     .choose_tiles = choose_tiles,
     .derive_shape = derive_shape,
+    .turns = turns,
     .reach = reach,
     .recipe = recipe,
     .describe = describe,

@@ -30,6 +30,9 @@ clattn_status flash_choose_tiles(const struct device_facts *facts, const struct 
                                  struct flash_tiles *tiles);
 clattn_status flash_derive_shape(const struct device_facts *facts, const struct problem *problem,
                                  const struct flash_tiles *tiles, struct flash_shape *shape);
+/* Turns of loops of a work-item: of a block of queries with one of keys, and with all. */
+int64_t list_block_turns(const struct problem *problem, int group, int vec, int chunk, int block_v);
+int64_t flash_turns(const struct problem *problem, const struct flash_tiles *tiles);
 struct reach flash_reach(const struct flash_shape *shape);
 void flash_add(struct builder *b, const struct problem *problem, const struct flash_shape *shape);
 void flash_describe(struct text *text, const struct flash_shape *shape);

@@ -143,6 +143,18 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     return step_fits(&s->scan, facts->device);
 }
 
+/* Of each level above a chunk's a chunk reads and writes a state. */
+static int64_t turns(const struct problem *problem, const void *shape)
+{
+    const struct state_tile *t = &((const struct scan_shape *)shape)->tiles.scan;
+    const int64_t chunks = divide_up(problem_rows(problem), t->chunk);
+    int64_t levels = 2;
+
+    for (int64_t n = 1; n < chunks && levels < problem->desc.levels; n *= 2)
+        levels++;
+    return chunks * levels * state_chunk_turns(problem, t);
+}
+
 static struct reach reach(const struct problem *problem, const void *shape)
 {
     (void)problem;
@@ -182,6 +194,7 @@ const struct solver solver_levels_scan = {
     .applies = applies,
     .choose_tiles = choose_tiles,
     .derive_shape = derive_shape,
+    .turns = turns,
     .reach = reach,
     .recipe = recipe,
     .describe = describe,

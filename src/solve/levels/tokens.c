@@ -113,6 +113,16 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     return step_fits(&s->step, facts->device);
 }
 
+/* A row has a turn for each level, and sums over the lanes of its columns. */
+static int64_t turns(const struct problem *problem, const void *shape)
+{
+    enum { LOADS = 8 };
+    const struct state_tile *t = &((const struct tokens_shape *)shape)->tile;
+    const int64_t sums = erase_words(problem).streams > 0 ? t->lanes_k : 0;
+
+    return problem_rows(problem) * (problem->desc.levels * (1 + sums) + t->lanes_k + LOADS);
+}
+
 static struct reach reach(const struct problem *problem, const void *shape)
 {
     (void)problem, (void)shape;
@@ -153,6 +163,7 @@ const struct solver solver_levels_tokens = {
     .applies = applies,
     .choose_tiles = choose_tiles,
     .derive_shape = derive_shape,
+    .turns = turns,
     .reach = reach,
     .recipe = recipe,
     .describe = describe,

@@ -95,6 +95,16 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
 /* ---- The recipe ---------------------------------------------------------------------------------------------------
  */
 
+/* Queries walk back over blocks of keys. On their way they turn, in their own span block by block, then a span at once. */
+static int64_t turns(const struct problem *problem, const void *shape)
+{
+    const struct path_tiles *t = &((const struct path_shape *)shape)->tiles;
+    const int64_t K = problem->desc.key_dim, blocks = divide_up(problem_most(problem).kv_len, t->chunk);
+
+    return (blocks + lower(blocks, t->span)) * list_block_turns(problem, t->read_group, t->vec, t->chunk, t->block_v) +
+           divide_up(blocks, t->span) * product_turns(t->read_group, t->vec, K, t->chunk, K);
+}
+
 static struct reach reach(const struct problem *problem, const void *shape)
 {
     const struct path_shape *s = shape;
@@ -161,6 +171,7 @@ const struct solver solver_path = {
     .applies = applies,
     .choose_tiles = choose_tiles,
     .derive_shape = derive_shape,
+    .turns = turns,
     .reach = reach,
     .recipe = recipe,
     .describe = describe,
