@@ -1,5 +1,5 @@
 /* What a caller's data may say and must not do: cu_seqlens that are no cuts, kv_lens that no cache has, and states that are read and written in
- * place. In the recurrence, in chunks, and on an emulated matrix engine, whole and in segments. */
+ * place. In the recurrence, in chunks, and on emulated matrix engines, whole and in segments. */
 #include "harness.h"
 
 #include "device/opencl.h"
@@ -11,7 +11,7 @@ static struct test_kind kinds[] = {
     {"recurrent", CLATTN_MODE_RECURRENT, CLATTN_F32, "none", 0},
     {"chunk", CLATTN_MODE_CHUNK, CLATTN_F32, "none", 0},
     {"matrix", CLATTN_MODE_CHUNK, CLATTN_BF16, "nvidia_emulated", 0},
-    {"matrix in segments", CLATTN_MODE_CHUNK, CLATTN_BF16, "nvidia_emulated", 4},
+    {"matrix in segments", CLATTN_MODE_CHUNK, CLATTN_BF16, "amd_cdna_emulated", 4},
 };
 
 enum { TOKENS = 560, SEQUENCES = 3 };
