@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cli/process/interrupt.h"
 #include "cli/out/progress.h"
+#include "cli/out/wrap.h"
 #include "device/cache.h"
 
 #include <stdio.h>
@@ -74,6 +75,17 @@ static void widen(struct stream *stream, const cJSON *rows)
     cJSON_ArrayForEach(row, rows) table_widen(&stream->table, row);
 }
 
+static void print_device(const struct target *target, const struct peak *peak)
+{
+    char line[512];
+
+    text_fit(line, sizeof line, "%s", target_name(target));
+    if (peak->flops > 0)
+        text_fit(line, sizeof line, "%s, peaks measured: %.0f GFLOP/s f32, %.1f GB/s", target_name(target),
+                 1e-9 * peak->flops, 1e-9 * peak->bytes);
+    wrap_line(stdout, "device: ", line);
+}
+
 void stream_head(struct stream *stream, const struct column *columns, size_t count, cJSON *rows,
                  const struct target *target, const struct peak *peak)
 {
@@ -82,11 +94,7 @@ void stream_head(struct stream *stream, const struct column *columns, size_t cou
     cJSON_Delete(rows);
     progress_clear();
     if (stream->format == FORMAT_TEXT)
-        printf("device: %s", target_name(target));
-    if (stream->format == FORMAT_TEXT && peak->flops > 0)
-        text_print(stdout, ", peaks measured: %.0f GFLOP/s f32, %.1f GB/s", 1e-9 * peak->flops, 1e-9 * peak->bytes);
-    if (stream->format == FORMAT_TEXT)
-        puts("");
+        print_device(target, peak);
     if (stream->format != FORMAT_JSON)
         table_head(&stream->table);
     stream->stopped = fflush(stdout) != 0;
