@@ -119,9 +119,10 @@ int heat_map_write(FILE *file, const void *heat_map)
     fputs("<style>text{font:12px sans-serif;fill:#57606a}.frame{fill:none;stroke:#8b949e;stroke-width:.5}"
           "@media(prefers-color-scheme:dark){text{fill:#adbac7}}</style>\n",
           file);
-    text_print(file, "<text x=\"%d\" y=\"18\">%s: %lld queries (down), %lld keys,</text>\n", MARGIN / 2, map->title,
-               (long long)map->rows, (long long)map->columns);
-    text_print(file, "<text x=\"%d\" y=\"36\">blue positive, orange negative, up to %.3g</text>\n", MARGIN / 2,
+    fprintf(file, "<text x=\"%d\" y=\"16\">%s</text>\n", MARGIN / 2, map->title);
+    fprintf(file, "<text x=\"%d\" y=\"32\">%lld queries down, %lld keys across</text>\n", MARGIN / 2,
+            (long long)map->rows, (long long)map->columns);
+    text_print(file, "<text x=\"%d\" y=\"48\">blue to %.3g, orange below 0, by the root</text>\n", MARGIN / 2,
                grid.limit);
     for (int64_t panel = 0; panel < grid.panels; panel++)
         draw_panel(file, &grid, panel);
