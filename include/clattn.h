@@ -435,6 +435,12 @@ typedef enum clattn_beta_map {
  * operand norm as w, eps, and with CLATTN_WITH_Z gating by z. A decoding step on a GPU then is one kernel if a group can
  * keep a head's state. Not of the backward pass, where rms_norm has gradients of its own. */
 #define CLATTN_NORM_OUTPUT CLATTN_FLAG(48)
+/* alibi_attn, forgetting_attn: every query comes after all keys of its sequence, and sees them all. Of the bias it has
+ * what goes with a key: b_j sums the log-decays from the key after j up to the last one. Those from there up to a query,
+ * b_i, are the same for all its keys: they leave o as it is, and lse is without them. So keys may be read in blocks, as
+ * by ranks that have parts of a sequence: o = sum_p e^(lse_p + b_p - lse) o_p. INVALID_DESC with a window; of
+ * softmax_attn it is CLATTN_NONCAUSAL. */
+#define CLATTN_KEYS_BEFORE CLATTN_FLAG(49)
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
 

@@ -61,7 +61,7 @@ typedef struct clattn_mpi_plan clattn_mpi_plan;
  * what clattn_plan_create refuses, these are UNSUPPORTED:
  * tokens   path_attn, deltaformer, mesa_net, the rules with levels and the learners; a cache (kv_len), attn,
  *          state_indices and states on the way; states other than f32; the backward pass of mlstm and lists; in lists
- *          noncausal with a window, and noncausal alibi_attn
+ *          noncausal with a window, noncausal alibi_attn, keys_before, and rope, of which the piece is cut
  * heads    retention, lightning_attn and alibi_attn, whose decays follow from a head's number among all; tiled heads
  * batch    packed sequences, state_indices
  */
@@ -105,7 +105,7 @@ CLATTN_API clattn_status clattn_mpi_plan_workspace_size(const clattn_mpi_plan *p
  * rank's tokens and the exchange, and what is then left, the rule itself, is only enqueued. Events on which n_wait waits
  * must not depend on what this thread does later. With cu_seqlens or position in .buffer they are read first. Heads,
  * batch elements and pieces cut by tokens (but short_conv) wait for no device. On the host it allocates memory for the
- * states or keys of all ranks, of softmax_attn for the keys of two.
+ * states or keys of all ranks, in a ring for the keys of two.
  *
  * The statuses of clattn_mpi_run, and INVALID_WORKSPACE. On failure *event is NULL, and on ranks that had not failed work
  * may still run, and write outputs and workspace. */

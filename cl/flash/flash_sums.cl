@@ -19,7 +19,7 @@ flash_sums(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, in
     list_t list = list_of_key_slot(get_group_id(0), head, sequences, seq_len, cu, cu_at,
                                    cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given & CACHED), UNIT);
     int n = (int)(get_group_id(0) - key_slot(list, kv_len, UNIT));
-    int from = (n - 1) * UNIT + (list.position % UNIT + UNIT) % UNIT;
+    int from = (n - 1) * UNIT + (NONCAUSAL ? 0 : (list.position % UNIT + UNIT) % UNIT);
     global float *to = after + after_at.x + sums_place(list, kv_len, from, head);
 
     if (from >= list.keys)

@@ -235,6 +235,8 @@ static const struct {
     {"noncausal lse", {.rule = CLATTN_ALIBI_ATTN, .flags = CLATTN_NONCAUSAL | CLATTN_WITH_LSE}},
     {"softcap lse", {.rule = CLATTN_ALIBI_ATTN, .flags = CLATTN_WITH_LSE, .softcap = 2}},
     {"softcap", {.rule = CLATTN_FORGETTING_ATTN, .softcap = 2}},
+    {"keys before lse", {.rule = CLATTN_ALIBI_ATTN, .flags = CLATTN_KEYS_BEFORE | CLATTN_WITH_LSE}},
+    {"keys before lse", {.rule = CLATTN_FORGETTING_ATTN, .flags = CLATTN_KEYS_BEFORE | CLATTN_WITH_LSE}},
     {"softplus a_log dt_bias, softplus, limits",
      {.rule = CLATTN_SSD,
       .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,

@@ -1,10 +1,10 @@
 #include "mpi/halves.h"
 
-static const clattn_operand_id traded_ids[TRADED] = {CLATTN_Q, CLATTN_O, CLATTN_LSE};
+static const clattn_operand_id traded_ids[TRADED] = {CLATTN_Q, CLATTN_G, CLATTN_O, CLATTN_LSE};
 
 /* ---- Before the exchange ------------------------------------------------------------------------------------------ */
 
-static void place_half(const struct halves *halves, int number, int64_t *first, int64_t *count)
+void halves_place(const struct halves *halves, int number, int64_t *first, int64_t *count)
 {
     const int64_t total = halves->part->total;
 
@@ -65,12 +65,12 @@ clattn_status halves_prepare(struct halves *halves, clattn_mpi_plan *plan, struc
     for (int h = 0; h < HALVES; h++) {
         struct half *half = &halves->half[h];
         half->number = h == 0 ? rank : last - rank;
-        place_half(halves, half->number, &half->first, &half->count);
+        halves_place(halves, half->number, &half->first, &half->count);
     }
     for (int i = 0; i < TRADED; i++) {
         struct traded *traded = &halves->traded[i];
         if (clattn_operand_describe(&plan->whole, traded_ids[i], &traded->info) != CLATTN_SUCCESS ||
-            traded->info.rank == 0)
+            traded->info.rank == 0 || (i == TRADED_G && plan->exchange != EXCHANGE_RING))
             continue;
         traded->row = (size_t)row_of(&traded->info) * (size_t)traded->info.element_size;
         TRY(view_own(halves, traded, traded_ids[i]));
@@ -111,7 +111,7 @@ static clattn_status start_own(struct halves *halves, const struct traded *trade
     const int number = HALVES * context->rank + h;
     int64_t first, count;
 
-    place_half(halves, number, &first, &count);
+    halves_place(halves, number, &first, &count);
     messages->own[h] = MPI_DATATYPE_NULL;
     if (count * halves->batch == 0)
         return CLATTN_SUCCESS;

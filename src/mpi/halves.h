@@ -6,9 +6,9 @@
 
 #include "mpi/mpi.h"
 
-enum { TRADED_Q, TRADED_O, TRADED_LSE, TRADED, HALVES = 2 };
+enum { TRADED_Q, TRADED_G, TRADED_O, TRADED_LSE, TRADED, HALVES = 2 };
 
-/* q, o or lse */
+/* q, o or lse; in a ring g, too */
 struct traded {
     clattn_operand_info info;
     size_t row;       /* bytes of a token; 0: the problem has none */
@@ -30,6 +30,9 @@ struct halves {
     struct half half[HALVES];
     struct traded traded[TRADED];
 };
+
+/* The tokens of a half, by its number among all; after the last one: where they end, and none. */
+void halves_place(const struct halves *halves, int number, int64_t *first, int64_t *count);
 
 clattn_status halves_prepare(struct halves *halves, clattn_mpi_plan *plan, struct part *part);
 /* Collective: queries go to the ranks that compute them. */

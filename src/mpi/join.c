@@ -27,22 +27,24 @@ static const char source[] =
     "    global data *part = (global data *)(memory + part_at); \\\n"
     "    global const float *part_logs = (global const float *)(memory + part_logs_at); \\\n"
     "    global float *new_logs = (global float *)(memory + new_logs_at); \\\n"
-    "    ulong row = get_global_id(1), at = row * get_global_size(0) + get_global_id(0)\n"
+    "    global const float *shifts = (global const float *)(memory + (shifts_at != ULONG_MAX ? shifts_at : 0)); \\\n"
+    "    ulong row = get_global_id(1), at = row * get_global_size(0) + get_global_id(0); \\\n"
+    "    float part_log = part_logs[row] + (shifts_at != ULONG_MAX ? shifts[row] : 0)\n"
     "#define PARAMETERS \\\n"
-    "    global char *memory, ulong sum_at, ulong logs_at, ulong part_at, ulong part_logs_at, ulong new_logs_at\n"
+    "    global char *memory, ulong sum_at, ulong logs_at, ulong part_at, ulong part_logs_at, ulong new_logs_at, \\\n"
+    "    ulong shifts_at\n"
     "kernel void first(PARAMETERS)\n"
     "{\n"
     "    ROOMS(sum, logs, part, part_logs, new_logs);\n"
     "    sum[at] = load(part, at);\n"
     "    if (get_global_id(0) == 0)\n"
-    "        new_logs[row] = part_logs[row];\n"
+    "        new_logs[row] = part_log;\n"
     "}\n"
     "kernel void next(PARAMETERS)\n"
     "{\n"
     "    ROOMS(sum, logs, part, part_logs, new_logs);\n"
-    "    float most = fmax(logs[row], part_logs[row]);\n"
-    "    float x = most == -INFINITY ? 0 : exp(logs[row] - most), y = most == -INFINITY ? 0 : exp(part_logs[row] - "
-    "most);\n"
+    "    float most = fmax(logs[row], part_log);\n"
+    "    float x = most == -INFINITY ? 0 : exp(logs[row] - most), y = most == -INFINITY ? 0 : exp(part_log - most);\n"
     "    if (most != -INFINITY)\n"
     "        sum[at] = (x * sum[at] + y * load(part, at)) / (x + y);\n"
     "    if (get_global_id(0) == 0)\n"
@@ -94,7 +96,9 @@ void join_destroy(struct join *join)
         opencl_get()->ReleaseProgram(join->program);
 }
 
-static clattn_status launch(struct opencl_kernel kernel, const struct join_rows *rows, const cl_ulong at[5],
+enum { PLACES = 6 };
+
+static clattn_status launch(struct opencl_kernel kernel, const struct join_rows *rows, const cl_ulong at[PLACES],
                             cl_command_queue queue, cl_mem memory, const struct log *log, cl_event *done)
 {
     const struct opencl *cl = opencl_get();
@@ -102,7 +106,7 @@ static clattn_status launch(struct opencl_kernel kernel, const struct join_rows 
     cl_event event = NULL;
 
     TRY(opencl_set_argument(log, cl, kernel, 0, sizeof memory, &memory));
-    for (cl_uint i = 0; i < 5; i++)
+    for (cl_uint i = 0; i < PLACES; i++)
         TRY(opencl_set_argument(log, cl, kernel, i + 1, sizeof *at, &at[i]));
     TRY(opencl_launch(log, cl, queue, kernel, global, NULL, *done != NULL, *done != NULL ? done : NULL, &event));
     if (*done != NULL)
@@ -119,7 +123,12 @@ size_t join_logs(const struct join_rows *rows)
 clattn_status join_add(const struct join *join, struct join_rows *rows, cl_command_queue queue, cl_mem memory,
                        const struct log *log, cl_event *done)
 {
-    const cl_ulong at[] = {rows->sum, join_logs(rows), rows->part, rows->part_logs, rows->logs[(rows->parts + 1) % 2]};
+    const cl_ulong at[PLACES] = {rows->sum,
+                                 join_logs(rows),
+                                 rows->part,
+                                 rows->part_logs,
+                                 rows->logs[(rows->parts + 1) % 2],
+                                 rows->shifts == NO_SHIFTS ? UINT64_MAX : rows->shifts};
 
     return launch(rows->parts++ == 0 ? join->first : join->next, rows, at, queue, memory, log, done);
 }
@@ -127,7 +136,8 @@ clattn_status join_add(const struct join *join, struct join_rows *rows, cl_comma
 clattn_status join_end(const struct join *join, const struct join_rows *rows, cl_command_queue queue, cl_mem memory,
                        const struct log *log, cl_event *done)
 {
-    const cl_ulong at[] = {rows->sum, join_logs(rows), rows->output, rows->part_logs, join_logs(rows)};
+    const cl_ulong at[PLACES] = {rows->sum,       join_logs(rows), rows->output,
+                                 rows->part_logs, join_logs(rows), UINT64_MAX};
 
     return launch(join->last, rows, at, queue, memory, log, done);
 }

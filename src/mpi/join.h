@@ -5,6 +5,8 @@
 #include "clattn.h"
 #include "device/opencl.h"
 
+#include <stdint.h>
+
 struct join {
     cl_program program;
     struct opencl_kernel first, next, last;
@@ -20,8 +22,10 @@ struct join_rows {
     size_t logs[2];         /* f32, a row each: those before and after a part is added, in turn */
     size_t part, part_logs; /* dtype and f32 */
     size_t output;          /* dtype */
+    size_t shifts;          /* f32, a row each, which are added to the next part's lse; NO_SHIFTS: none */
     int parts;              /* that were added */
 };
+#define NO_SHIFTS SIZE_MAX
 
 /* Where lse is after the parts that were added. */
 size_t join_logs(const struct join_rows *rows);

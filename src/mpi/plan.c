@@ -54,10 +54,14 @@ static enum exchange exchange_of(const clattn_plan_desc *desc)
                                                                                     : EXCHANGE_NOTHING;
 }
 
-/* Parts of such a list, which have no bias by the distance of their keys, are joined by their lse. */
+/* Parts of a softmax are joined by their lse. Sums of gates are of floats. */
 static int is_ring(const clattn_plan_desc *desc)
 {
-    return desc->rule == CLATTN_SOFTMAX_ATTN && desc->kernel == CLATTN_WEIGHTS_SOFTMAX;
+    clattn_operand_info gate;
+
+    if (clattn_operand_describe(desc, CLATTN_G, &gate) == CLATTN_SUCCESS && gate.rank > 0 && gate.dtype != CLATTN_F32)
+        return 0;
+    return desc->kernel == CLATTN_WEIGHTS_SOFTMAX;
 }
 
 /* ---- What is refused ---------------------------------------------------------------------------------------------- */
@@ -91,6 +95,8 @@ static const char *refusal_of_tokens(const clattn_plan_desc *desc)
         return has(desc, CLATTN_WITH_STATE_INDICES) ? "state_indices" : "states on the way";
     if (is_list(desc->rule) && has(desc, CLATTN_NONCAUSAL) && (desc->window != 0 || desc->rule == CLATTN_ALIBI_ATTN))
         return desc->window != 0 ? "noncausal with a window" : "noncausal, whose bias is a distance";
+    if (is_list(desc->rule) && has(desc, CLATTN_KEYS_BEFORE | CLATTN_WITH_ROPE))
+        return has(desc, CLATTN_WITH_ROPE) ? "rope of a list, whose keys the piece rotates" : "keys_before";
     for (clattn_operand_id id = CLATTN_STATE_IN; id <= CLATTN_STATE_OUT; id++)
         if (clattn_operand_describe(desc, id, &state) == CLATTN_SUCCESS && state.rank > 0 && state.dtype != CLATTN_F32)
             return "states of 16 bits";

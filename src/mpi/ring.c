@@ -1,18 +1,18 @@
-/* Tokens of softmax_attn are cut: keys and values go round, from each rank to the next one, in the blocks that ranks
- * have. A rank attends to the block that is with it while the next one comes, and joins the parts by their lse: of a
+/* Tokens of a list are cut: keys and values, with their gates, go round, from each rank to the next one, in the blocks
+ * that ranks have. A rank attends to the block that is with it while the next one comes, and joins the parts by their lse: of a
  * block that begins before a half and ends after it, the keys up to each query; of one before a half, all. So a rank
  * holds two blocks, and not the keys of the whole sequence. */
-#include "mpi/halves.h"
+#include "mpi/decays.h"
 
 #include <stdlib.h>
 
-enum { CARRIED = 2, SLOTS = 2 };
-static const clattn_operand_id carried_ids[CARRIED] = {CLATTN_K, CLATTN_V};
+enum { CARRIED = 3, SLOTS = 2 };
+static const clattn_operand_id carried_ids[CARRIED] = {CLATTN_K, CLATTN_V, CLATTN_G};
 
-/* k or v */
+/* k, v or g */
 struct carried {
     clattn_operand_info info;
-    size_t row;          /* bytes of a token */
+    size_t row;          /* bytes of a token; 0: the problem has none */
     const void *own;     /* this rank's block, on the host */
     void *copy;          /* the same if it was in a buffer, owned */
     char *coming[SLOTS]; /* blocks of other ranks, in turn, owned */
@@ -20,8 +20,8 @@ struct carried {
 };
 
 struct slot {
-    size_t room[CARRIED], starts[HALVES]; /* in the workspace */
-    cl_event used;                        /* when what reads it is done, owned; NULL: nothing was enqueued */
+    size_t room[CARRIED], starts[HALVES], shifts[HALVES]; /* in the workspace */
+    cl_event used; /* when what reads it is done, owned; NULL: nothing was enqueued */
 };
 
 struct ring {
@@ -31,6 +31,8 @@ struct ring {
     struct device_call transfers; /* of blocks, on a queue of their own, beside what is computed */
     cl_event begin;               /* what was enqueued before this call is done */
     struct halves halves;
+    struct decays decays;
+    float *shifts; /* of the lse of a block's part, owned; NULL: the list has no decays */
     struct carried carried[CARRIED];
     struct slot slots[SLOTS];
     struct join_rows rows[HALVES];
@@ -51,6 +53,11 @@ static void block_of(const struct ring *ring, int rank, int64_t *first, int64_t 
     part_of(rank, ring->plan->context->ranks, total, token_unit(ring->plan, total), first, count);
 }
 
+static int has_decays(const clattn_mpi_plan *plan)
+{
+    return plan->local.rule != CLATTN_SOFTMAX_ATTN;
+}
+
 /* ---- Plans -------------------------------------------------------------------------------------------------------- */
 
 /* The kernels of the part of a half's own block, which has the sink, and of blocks before it. */
@@ -61,7 +68,7 @@ clattn_status ring_create(clattn_mpi_plan *plan)
     cl_context cl;
     cl_device_id device;
 
-    before.flags = (before.flags & ~CLATTN_WITH_SINK) | CLATTN_NONCAUSAL;
+    before.flags = (before.flags & ~CLATTN_WITH_SINK) | (has_decays(plan) ? CLATTN_KEYS_BEFORE : CLATTN_NONCAUSAL);
     TRY(note_failure(plan->context, clattn_plan_create(&plan->before, plan->context->local, &before),
                      "no plan for the keys of other ranks"));
     TRY(note_failure(plan->context, join_create(&plan->join, plan->context->local, plan->local.dtype, &log),
@@ -84,11 +91,12 @@ size_t ring_rooms(const clattn_mpi_plan *plan)
     const clattn_plan_desc *desc = &plan->local;
     const size_t q = room_of(operand_bytes(desc, CLATTN_Q)), o = room_of(operand_bytes(desc, CLATTN_O)),
                  logs = room_of(operand_bytes(desc, CLATTN_LSE)),
-                 block = room_of(operand_bytes(desc, CLATTN_K)) + room_of(operand_bytes(desc, CLATTN_V)),
+                 block = room_of(operand_bytes(desc, CLATTN_K)) + room_of(operand_bytes(desc, CLATTN_V)) +
+                         room_of(operand_bytes(desc, CLATTN_G)),
                  starts = room_of(operand_bytes(desc, CLATTN_SEQLENS)),
                  sum = room_of(operand_bytes(desc, CLATTN_LSE) * (size_t)desc->value_dim);
 
-    return HALVES * (q + o + 2 * logs + sum + starts) + o + logs + SLOTS * (block + HALVES * starts) +
+    return HALVES * (q + o + 2 * logs + sum + starts) + o + logs + SLOTS * (block + HALVES * (starts + logs)) +
            room_of(operand_bytes(desc, CLATTN_SINK));
 }
 
@@ -141,7 +149,9 @@ static clattn_status prepare_carried(struct ring *ring, int i)
     int64_t first, most = 0, count;
     size_t bytes;
 
-    clattn_operand_describe(&ring->plan->local, carried_ids[i], &carried->info);
+    if (clattn_operand_describe(&ring->plan->local, carried_ids[i], &carried->info) != CLATTN_SUCCESS ||
+        carried->info.rank == 0)
+        return CLATTN_SUCCESS;
     carried->row = (size_t)row_of(&carried->info) * (size_t)carried->info.element_size;
     bytes = batch * (size_t)ring->part->count * carried->row;
     TRY(check_contiguous(ring->plan, ring->part, operand, &carried->info));
@@ -173,12 +183,26 @@ static clattn_status prepare_queues(struct ring *ring)
     return CLATTN_SUCCESS;
 }
 
+static clattn_status prepare_shifts(struct ring *ring)
+{
+    const int64_t most = ring->halves.half[0].count > ring->halves.half[1].count ? ring->halves.half[0].count
+                                                                                 : ring->halves.half[1].count;
+
+    if (!has_decays(ring->plan))
+        return CLATTN_SUCCESS;
+    TRY(decays_prepare(&ring->decays, &ring->halves));
+    ring->shifts = malloc(((size_t)(ring->halves.batch * most * ring->plan->local.heads) + 1) * sizeof *ring->shifts);
+    return ring->shifts != NULL ? CLATTN_SUCCESS
+                                : note_failure(ring->plan->context, CLATTN_OUT_OF_MEMORY, "no memory for decays");
+}
+
 static clattn_status prepare(struct ring *ring)
 {
     clattn_mpi_context *context = ring->plan->context;
 
     TRY(note_failure(context, prepare_queues(ring), "no queue for keys"));
     TRY(halves_prepare(&ring->halves, ring->plan, ring->part));
+    TRY(prepare_shifts(ring));
     for (int i = 0; i < CARRIED; i++)
         TRY(prepare_carried(ring, i));
     ring->starts = malloc(((size_t)ring->part->sequences + 1) * sizeof *ring->starts);
@@ -253,8 +277,11 @@ static clattn_status bind(struct ring *ring)
     for (int s = 0; s < SLOTS; s++) {
         for (int i = 0; i < CARRIED; i++)
             ring->slots[s].room[i] = take_room(ring, operand_bytes(local, carried_ids[i]));
-        for (int h = 0; h < HALVES; h++)
+        for (int h = 0; h < HALVES; h++) {
             ring->slots[s].starts[h] = take_room(ring, operand_bytes(local, CLATTN_SEQLENS));
+            ring->slots[s].shifts[h] =
+                has_decays(ring->plan) ? take_room(ring, operand_bytes(local, CLATTN_LSE)) : NO_SHIFTS;
+        }
     }
     return CLATTN_SUCCESS;
 }
@@ -287,6 +314,8 @@ static clattn_status start_messages(struct ring *ring, int step)
     block_of(ring, owner_at(ring, step + 1), &first, &coming);
     for (int i = 0; i < CARRIED; i++) {
         struct carried *carried = &ring->carried[i];
+        if (carried->row == 0)
+            continue;
         TRY(note_mpi(context,
                      MPI_Irecv(carried->coming[(step + 1) % SLOTS], (int)(coming * ring->halves.batch), carried->rows,
                                before, i, context->comm, &ring->requests[ring->request_count++]),
@@ -343,6 +372,22 @@ static clattn_status put_starts(struct ring *ring, struct slot *slot, int h, int
                     ((size_t)part.sequences + 1) * sizeof *ring->starts);
 }
 
+static int has_own_block(const struct ring *ring, int h, int owner)
+{
+    return ring->halves.half[h].number / HALVES == owner;
+}
+
+/* Decays between a block and the queries after it */
+static clattn_status put_shifts(struct ring *ring, struct part *part, const struct slot *slot, int h, int owner)
+{
+    const clattn_operand room = {.buffer = ring->transfers.workspace, .offset = slot->shifts[h]};
+
+    if (!has_decays(ring->plan) || has_own_block(ring, h, owner))
+        return CLATTN_SUCCESS;
+    decays_between(&ring->decays, h, owner, ring->shifts);
+    return part_write(ring->plan, part, &room, (size_t)ring->rows[h].rows * sizeof *ring->shifts, ring->shifts);
+}
+
 /* The slot may be read until what was enqueued for the block before the last is done. */
 static clattn_status put_block(struct ring *ring, int step)
 {
@@ -356,13 +401,17 @@ static clattn_status put_block(struct ring *ring, int step)
     ring->transfers.wait = slot->used != NULL ? &slot->used : &ring->begin;
     part.device = &ring->transfers;
     for (int i = 0; i < CARRIED; i++) {
+        if (ring->carried[i].row == 0)
+            continue;
         ring->transfers.room = slot->room[i];
         TRY(part_put(ring->plan, &part, carried_ids[i], (void *)(size_t)block_at(ring, i, step),
                      (size_t)(count * ring->halves.batch) * ring->carried[i].row));
     }
     for (int h = 0; h < HALVES; h++)
-        if (reads_block(ring, h, owner))
+        if (reads_block(ring, h, owner)) {
             TRY(put_starts(ring, slot, h, owner));
+            TRY(put_shifts(ring, &part, slot, h, owner));
+        }
     return CLATTN_SUCCESS;
 }
 
@@ -379,6 +428,8 @@ static void bind_block(struct ring *ring, struct part *part, int h, int step)
     set_operand(part, CLATTN_O, rows->part, 0);
     set_operand(part, CLATTN_LSE, rows->part_logs, 0);
     for (int i = 0; i < CARRIED; i++) {
+        if (ring->carried[i].row == 0)
+            continue;
         set_operand(part, carried_ids[i], slot->room[i], (size_t)(count * ring->halves.batch) * ring->carried[i].row);
         list_strides(part_operand(part, carried_ids[i]), &ring->carried[i].info, count);
     }
@@ -390,13 +441,14 @@ static clattn_status attend(struct ring *ring, int h, int step)
 {
     clattn_mpi_plan *plan = ring->plan;
     struct device_call *device = ring->part->device;
-    const int is_own = ring->halves.half[h].number / HALVES == owner_at(ring, step);
+    const int is_own = has_own_block(ring, h, owner_at(ring, step));
     const struct log log = log_of(plan);
     struct part part;
 
     bind_block(ring, &part, h, step);
     if (!is_own)
         part_drop(&part, CLATTN_SINK);
+    ring->rows[h].shifts = is_own ? NO_SHIFTS : ring->slots[step % SLOTS].shifts[h];
     TRY(note_failure(plan->context, part_compute(is_own ? plan->run : plan->before, &part), "the run failed"));
     return note_failure(plan->context,
                         join_add(&plan->join, &ring->rows[h], device->queue, device->workspace, &log, &device->done),
@@ -470,11 +522,15 @@ static clattn_status compute(struct ring *ring)
     clattn_mpi_context *context = ring->plan->context;
 
     for (int i = 0; i < CARRIED; i++) {
+        if (ring->carried[i].row == 0)
+            continue;
         TRY(note_mpi(context, MPI_Type_contiguous((int)ring->carried[i].row, MPI_BYTE, &ring->carried[i].rows),
                      "MPI_Type_contiguous"));
         MPI_Type_commit(&ring->carried[i].rows);
     }
     halves_send(&ring->halves);
+    if (has_decays(ring->plan))
+        decays_share(&ring->decays);
     if (context->trouble.status == CLATTN_SUCCESS)
         bind(ring);
     walk(ring);
@@ -504,15 +560,19 @@ static void end(struct ring *ring)
             MPI_Type_free(&carried->rows);
     }
     free(ring->starts);
+    free(ring->shifts);
+    decays_free(&ring->decays);
     halves_free(&ring->halves);
     close_own(ring);
 }
 
 clattn_status run_ring(clattn_mpi_plan *plan, struct part *part)
 {
-    struct ring ring = {
-        .plan = plan, .part = part, .carried = {{.rows = MPI_DATATYPE_NULL}, {.rows = MPI_DATATYPE_NULL}}};
+    struct ring ring = {.plan = plan, .part = part};
     clattn_status status;
+
+    for (int i = 0; i < CARRIED; i++)
+        ring.carried[i].rows = MPI_DATATYPE_NULL;
 
     prepare(&ring);
     status = agree(plan->context);

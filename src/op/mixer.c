@@ -57,9 +57,13 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
                     desc->flags & CLATTN_CU_SEQLENS_KV  ? "cu_seqlens_kv"
                     : desc->flags & CLATTN_WITH_KV_LENS ? "kv_lens"
                                                         : "append");
-    if ((desc->flags & CLATTN_NONCAUSAL) && desc->kv_len + desc->seq_len > INT32_MAX)
-        return FAIL(log, INVALID_DESC, "kv_len %lld and seq_len %lld: noncausal has distances up to %d",
-                    (long long)desc->kv_len, (long long)desc->seq_len, INT32_MAX);
+    if ((desc->flags & CLATTN_KEYS_BEFORE) && (desc->window != 0 || (desc->flags & CLATTN_NONCAUSAL)))
+        return FAIL(log, INVALID_DESC, "%s: keys_before with %s, which depends on where a query is", rule->name,
+                    desc->window != 0 ? "a window" : "noncausal");
+    if ((desc->flags & (CLATTN_NONCAUSAL | CLATTN_KEYS_BEFORE)) && desc->kv_len + desc->seq_len > INT32_MAX)
+        return FAIL(log, INVALID_DESC, "kv_len %lld and seq_len %lld: %s has distances up to %d",
+                    (long long)desc->kv_len, (long long)desc->seq_len,
+                    desc->flags & CLATTN_NONCAUSAL ? "noncausal" : "keys_before", INT32_MAX);
     if ((double)desc->batch * (double)desc->kv_len * (double)desc->heads * MAX_DIM > MAX_ELEMENTS)
         return FAIL(log, INVALID_DESC, "batch %lld times kv_len %lld times heads %lld is too large for 64-bit offsets",
                     (long long)desc->batch, (long long)desc->kv_len, (long long)desc->heads);

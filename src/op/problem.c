@@ -220,12 +220,13 @@ int problem_reads_whole(const struct problem *problem)
 
 int problem_sees_all(const struct problem *problem)
 {
-    return rule_has_list(problem->rule) && (problem->desc.flags & CLATTN_NONCAUSAL) != 0;
+    return rule_has_list(problem->rule) && (problem->desc.flags & (CLATTN_NONCAUSAL | CLATTN_KEYS_BEFORE)) != 0;
 }
 
 int problem_has_distances(const struct problem *problem)
 {
-    return problem_sees_all(problem) && problem->rule->head_decay != NULL;
+    return problem_sees_all(problem) && problem->rule->head_decay != NULL &&
+           !(problem->desc.flags & CLATTN_KEYS_BEFORE);
 }
 
 int problem_adds(const struct problem *problem, clattn_operand_id id)

@@ -1,4 +1,5 @@
 /* THE table of rules, and what follows from its columns. */
+#include "op/alibi.h"
 #include "op/op.h"
 #include "op/state.h"
 
@@ -29,18 +30,6 @@ static double lightning_decay(const clattn_plan_desc *desc, int64_t head)
         return -exp2(-8 * (double)(head + 1) / heads) * (1 - layer / (layers - 1 + 1e-5) + 1e-5);
     }
     return 0;
-}
-
-/* 2^(-8(h+1)/H) for H a power of two; else those of the power n below, then every second one of 2n's */
-static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
-{
-    int64_t below = 1;
-
-    while (2 * below <= desc->heads)
-        below *= 2;
-    if (head < below)
-        return -exp2(-8.0 * (double)(head + 1) / (double)below);
-    return -exp2(-8.0 * (double)(2 * (head - below) + 1) / (double)(2 * below));
 }
 
 /* clang-format off */

@@ -4,6 +4,7 @@
  *
  * over the keys j that a query sees: those up to its own position, and of these the last `window`. With
  * CLATTN_NONCAUSAL it sees all keys, or those fewer than `window` positions away, and b_j is g times the distance. With
+ * CLATTN_KEYS_BEFORE it reads as if its position was that of the last key. With
  * a softcap c, c tanh(scale q.k / c) is in the place of scale q.k. With ERASE_POSITION,
  * each k_j also loses beta w (w.k_j) of each token after j, and b_j is scaled as well. Because q.k_j is linear, the
  * query is transformed instead, from its own position back to j. With CLATTN_ABSOLUTE, queries and keys are transformed
@@ -297,7 +298,8 @@ static void store(const struct list *list, int64_t token, double log_sum)
 static void run_query(const struct list *list, int64_t token)
 {
     const struct tensor *sink = &list->task->tensors[CLATTN_SINK];
-    int64_t position = token + list->keys - list->tokens;
+    const uint64_t flags = list->task->problem->desc.flags;
+    int64_t position = flags & CLATTN_KEYS_BEFORE ? list->keys - 1 : token + list->keys - list->tokens;
     const struct seen seen = keys_seen(list, position);
     double extra = sink->data != NULL ? element(list, CLATTN_SINK, 0, list->head, 0) : (double)-INFINITY;
     clattn_weights weights = list->task->problem->desc.kernel;
@@ -305,8 +307,7 @@ static void run_query(const struct list *list, int64_t token)
 
     load_row(list, CLATTN_Q, list->first + token, list->head, list->q);
     apply_householder_absolute(list, list->q, position);
-    most = problem_sees_all(list->task->problem) ? score_all(list, position, seen)
-                                                 : score_earlier(list, position, seen.least);
+    most = flags & CLATTN_NONCAUSAL ? score_all(list, position, seen) : score_earlier(list, position, seen.least);
     most = fmax(most, extra);
     level = weights != CLATTN_WEIGHTS_SOFTMAX || (isinf(most) && most < 0) ? 0 : most;
     sum = exp(extra - level);

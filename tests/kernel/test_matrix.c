@@ -179,6 +179,10 @@ static const struct row {
     { "amd_cdna",  "alibi_attn",           2, CLATTN_F16,  32, &early,  0, 0, 0 }, /* noncausal lse */
     { "amd_rdna4", "alibi_attn",           3, CLATTN_BF16, 32, &packed, 0, 0, 0 }, /* softcap lse */
     { "intel_16",  "softmax_attn",         4, CLATTN_BF16, 32, &narrow, 0, 0, 0 }, /* noncausal softcap lse */
+    { "nvidia",    "forgetting_attn",      3, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* keys before lse */
+    { "nvidia",    "alibi_attn",           4, CLATTN_BF16, 32, &cached, 0, 0, 0 }, /* keys before lse */
+    { "amd_cdna",  "alibi_attn",           4, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* keys before lse */
+    { "amd_rdna3", "forgetting_attn",      3, CLATTN_BF16, 32, &cached, 0, 0, 0 }, /* keys before lse */
 };
 /* clang-format on */
 

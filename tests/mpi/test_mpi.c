@@ -326,13 +326,13 @@ static void sum_over_ranks(struct check_tensor *tensor)
     MPI_Allreduce(MPI_IN_PLACE, tensor->data, (int)check_count(&tensor->info), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
-static void check(const clattn_plan_desc *desc, clattn_mpi_split split, const int64_t *cuts, double bound,
-                  const char *what)
+static void check_gates(const clattn_plan_desc *desc, clattn_mpi_split split, enum check_gates gates,
+                        const int64_t *cuts, double bound, const char *what)
 {
     struct check_tensors tensors, expected;
     clattn_mpi_plan *plan;
 
-    test_make(&tensors, desc, CHECK_GATES_USUAL, cuts);
+    test_make(&tensors, desc, gates, cuts);
     if (!expect(check_reference(&expected, &tensors, NULL, NULL) == CLATTN_SUCCESS, what, "no reference"))
         return;
     fill_from(&tensors, &expected);
@@ -348,6 +348,12 @@ static void check(const clattn_plan_desc *desc, clattn_mpi_split split, const in
     }
     check_free(&tensors);
     check_free(&expected);
+}
+
+static void check(const clattn_plan_desc *desc, clattn_mpi_split split, const int64_t *cuts, double bound,
+                  const char *what)
+{
+    check_gates(desc, split, CHECK_GATES_USUAL, cuts, bound, what);
 }
 
 /* ---- Cases -------------------------------------------------------------------------------------------------------- */
@@ -482,6 +488,7 @@ static void check_options(void)
 /* Of lists, whose queries are computed by other ranks than have them. The first is long enough for halves of whole chunks. */
 static void check_lists(void)
 {
+    static const int64_t long_cuts[] = {0, 3, 700, 700, 64 * 4 * 4 + 5};
     clattn_plan_desc desc = desc_of(CLATTN_SOFTMAX_ATTN);
 
     desc.flags |= CLATTN_WITH_SINK | CLATTN_WITH_LSE;
@@ -489,8 +496,18 @@ static void check_lists(void)
     desc.seq_len = 64 * 4 * 4 + 5;
     desc.batch = 1;
     check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "a sink, lse, shared keys");
+    desc.rule = CLATTN_ALIBI_ATTN;
+    check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "alibi_attn, a sink, lse, shared keys");
+    desc.flags |= CLATTN_CU_SEQLENS;
+    desc.sequences = 4;
+    desc.rule = CLATTN_FORGETTING_ATTN;
+    check(&desc, CLATTN_MPI_TOKENS, long_cuts, 1e-5, "forgetting_attn, packed, a sink, lse, shared keys");
     desc = desc_of(CLATTN_FORGETTING_ATTN);
     check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "forgetting_attn");
+    check_gates(&desc, CLATTN_MPI_TOKENS, CHECK_GATES_HARD, NULL, 1e-5, "forgetting_attn, gates of -inf");
+    desc.gate_dtype = CLATTN_BF16;
+    check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "forgetting_attn, gates of 16 bits");
+    desc.gate_dtype = CLATTN_F32;
     desc.window = 9;
     check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "a window");
     desc = desc_of(CLATTN_SOFTMAX_ATTN);

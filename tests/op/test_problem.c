@@ -292,6 +292,8 @@ static const struct {
     {CLATTN_PATH_ATTN, 0, 0, CLATTN_WEIGHTS_LINEAR, "path_attn takes no option write_kernel"},
     {CLATTN_FORGETTING_ATTN, CLATTN_NONCAUSAL, 0, 0, "forgetting_attn takes no option noncausal"},
     {CLATTN_PATH_ATTN, CLATTN_NONCAUSAL, 0, 0, "path_attn takes no option noncausal"},
+    {CLATTN_SOFTMAX_ATTN, CLATTN_KEYS_BEFORE, 0, 0, "softmax_attn takes no option keys_before"},
+    {CLATTN_ALIBI_ATTN, CLATTN_KEYS_BEFORE | CLATTN_NONCAUSAL, 0, 0, "alibi_attn: keys_before with noncausal"},
     {CLATTN_DELTAFORMER, CLATTN_NONCAUSAL, 0, 0, "deltaformer takes no option noncausal"},
     {CLATTN_PATH_ATTN, CLATTN_WITH_KV_LENS, 0, 0, "path_attn takes no option kv_lens"},
     {CLATTN_DELTAFORMER, CLATTN_WITH_KV_LENS, 0, 0, "deltaformer takes no option kv_lens"},

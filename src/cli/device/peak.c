@@ -219,7 +219,7 @@ static double pairs_of(const clattn_plan_desc *desc)
     double queries = (double)desc->seq_len, keys = desc->kv_len != 0 ? (double)desc->kv_len : queries;
     double window = desc->window != 0 && (double)desc->window < keys ? (double)desc->window : keys;
 
-    if (desc->flags & CLATTN_NONCAUSAL)
+    if (desc->flags & (CLATTN_NONCAUSAL | CLATTN_KEYS_BEFORE))
         return queries * (desc->window != 0 ? fmin(2 * window - 1, keys) : keys);
     return pairs_before(keys, window) - pairs_before(keys - queries, window);
 }
