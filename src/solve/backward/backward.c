@@ -103,6 +103,19 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     return step_fits(&s->steps[KERNEL_ADJOINT], facts->device);
 }
 
+/* The states before spans are left by a walk over the whole sequence; within a span a row has up to four sums over the
+ * lanes of its columns (cl/backward, columns_total), in the walk one where something is erased. */
+static int64_t turns(const struct problem *problem, const void *shape)
+{
+    enum { LOADS = 8, SUMS = 4 };
+    const struct backward_tiles *t = &((const struct backward_shape *)shape)->tiles;
+    const struct state_tile *s = &t->tile;
+    const int64_t sum = s->block_v + s->group / s->block_v + 2, rows = problem_rows(problem);
+
+    return higher(rows * (LOADS + (erase_words(problem).streams > 0 ? sum : 0)),
+                  lower(rows, t->span) * (LOADS + SUMS * sum));
+}
+
 static struct reach reach(const struct problem *problem, const void *shape)
 {
     (void)problem;
@@ -211,6 +224,7 @@ const struct solver solver_backward = {
     .applies = applies,
     .choose_tiles = choose_tiles,
     .derive_shape = derive_shape,
+    .turns = turns,
     .reach = reach,
     .recipe = recipe,
     .describe = describe,
