@@ -39,11 +39,11 @@ close_values(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
         if (row < 0 || row >= at.rows)
             continue;
         chunk_t chunk = chunk_at(at, row);
-        x = f32_row(written + written_at.x + own * VALUE_DIM, c, VALUE_DIM);
+        x = f32_row(written + written_at.x + own * COLUMNS, c, VALUE_DIM);
         if (HAS_strengths)
             x *= strengths[strengths_at.x + own];
 #if READ_BEFORE
-        x += bonus[i] * data_row(rows_d + rows_d_at.x + (own - heads) * VALUE_DIM, c, VALUE_DIM);
+        x += bonus[i] * data_row(rows_d + rows_d_at.x + (own - heads) * COLUMNS, c, VALUE_DIM);
 #endif
         if (HAS_w)
             gate = gate_row(write_row(w, chunk, head), c, VALUE_DIM);

@@ -1,7 +1,8 @@
 /* The rows that the walks read, with everything applied that a rule applies to its operands: norms and feature maps of q
  * and k, maps of gates and strengths, gates of keys and values.
  *
- *     rows_q, rows_k, rows_x, rows_d    q, k, the written values, the gradient of o
+ *     rows_q, rows_k, rows_x, rows_d    q, k, the written values, the gradient of o; with a normalizer the values have
+ *                                       two columns of ones, and divide_rows.cl divides the gradients
  *     rows_p                            the erase key, where it is neither k nor rows_f
  *     rows_f                            what the state before a row is read by: e^g o p, or p where it erases before the decay
  *     rows_n                            -beta k, or -beta rows_f where the walks leave what rows erase; of low rank b
@@ -110,10 +111,10 @@ pad_rows(TENSORS(PARAMETER) int seq_len, int sequences)
         if (HAS_rows_n)
             data_put_row(low, rows_n + rows_n_at.x + to, n, KEY_DIM);
     }
-    for_each(task, CHUNK * ((VALUE_DIM + VEC - 1) / VEC)) {
-        int i = task / ((VALUE_DIM + VEC - 1) / VEC), c = task % ((VALUE_DIM + VEC - 1) / VEC) * VEC, row = first + i;
+    for_each(task, CHUNK * ((COLUMNS + VEC - 1) / VEC)) {
+        int i = task / ((COLUMNS + VEC - 1) / VEC), c = task % ((COLUMNS + VEC - 1) / VEC) * VEC, row = first + i;
         chunk_t chunk = chunk_at(at, row >= 0 && row < at.rows ? row : 0);
-        long to = ((slot * CHUNK + i) * heads + head) * VALUE_DIM;
+        long to = ((slot * CHUNK + i) * heads + head) * COLUMNS;
         vec value = 0, cotangent = 0;
 
         int reader = row + READ_BEFORE;
@@ -123,12 +124,14 @@ pad_rows(TENSORS(PARAMETER) int seq_len, int sequences)
             value = data_row(write_row(v, chunk, head), c, VALUE_DIM);
             if (HAS_w)
                 value *= gate_row(write_row(w, chunk, head), c, VALUE_DIM);
+            if (NORMALIZED)
+                value = select(value, (vec)(1), vec_iota + c == VALUE_DIM || vec_iota + c == VALUE_DIM + 1);
         }
         if (LEAVES_ERASED && HAS_written && slot == 0 && i == 0)
-            f32_put_row((vec)(0), written + written_at.x + to, c, VALUE_DIM);
+            f32_put_row((vec)(0), written + written_at.x + to, c, COLUMNS);
         if (LEAVES_ERASED && HAS_low && slot == 0 && i == 0)
-            f32_put_row((vec)(0), low + low_at.x + to, c, VALUE_DIM);
-        data_put_row(value, rows_x + rows_x_at.x + to, c, VALUE_DIM);
-        data_put_row(cotangent, rows_d + rows_d_at.x + to, c, VALUE_DIM);
+            f32_put_row((vec)(0), low + low_at.x + to, c, COLUMNS);
+        data_put_row(value, rows_x + rows_x_at.x + to, c, COLUMNS);
+        data_put_row(cotangent, rows_d + rows_d_at.x + to, c, COLUMNS);
     }
 }

@@ -92,6 +92,8 @@ static void test_spans(void **state)
         {"before the decay, [V,K]", OP(COMBA), OP(STATE_VK), 0, 1, 0, 0},
         {"decays of the rule", OP(RETENTION), 0, 0, 0, 0, 0},
         {"gates of keys and values", OP(GDN2), 0, 0, 0, 0, 0},
+        {"divided, packed", OP(MLSTM), 0, 0, 1, 0, 0},
+        {"divided, reversed", OP(LINEAR_ATTN), OP(NORMALIZE) | OP(REVERSED), 0, 0, 0, 0},
     };
 
     (void)state;

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { FLOAT = 4 };
+enum { FLOAT = 4, MOST_COLUMNS = 1024 };
 
 struct chunk_backward_tiles {
     int chunk, group, block_k, block_v;
@@ -30,6 +30,7 @@ enum chunk_kernel {
     KERNEL_ROWS_IN,
     KERNEL_OPEN,
     KERNEL_KEEP,
+    KERNEL_DIVIDE,
     KERNEL_GRADIENTS,
     KERNEL_CLOSE,
     KERNEL_VALUES,
@@ -70,8 +71,8 @@ static int has_engine(const struct solver *solver, const struct device_facts *fa
 static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
 {
     return has_engine(solver, facts, problem) && problem_is_backward(problem) && has_state_of_matrices(problem) &&
-           problem_reads(problem) == 1 && !problem_normalized(problem) && !problem_reads_whole(problem) &&
-           !(problem->desc.flags & CLATTN_VALUE_GATE);
+           problem_reads(problem) == 1 && !problem_reads_whole(problem) && !(problem->desc.flags & CLATTN_VALUE_GATE) &&
+           walk_columns(problem) <= MOST_COLUMNS;
 }
 
 /* ---- Tiles and kernels --------------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ static struct state_tile row_tile(const struct device_facts *facts, const struct
                                .vec = vec,
                                .chunk = 1,
                                .block_k = round_up(problem->desc.key_dim, higher(vec, group)),
-                               .block_v = round_up(problem->desc.value_dim, vec), /* one tile */
+                               .block_v = round_up(gradient_columns(problem), vec), /* one tile */
                                .lanes_k = 1,
                                .sub_group = t->group == 1 ? 0 : facts->device->sub_group};
 }
@@ -132,8 +133,13 @@ static struct kernel_step chunk_step(const struct problem *problem, const struct
         {"ADD_V", problem_adds(problem, CLATTN_V)},
         {"ADD_W", problem_adds(problem, CLATTN_W)},
         {"ADD_STATE", problem_adds(problem, CLATTN_STATE_IN)},
+        {"ADD_NORMALIZER", problem_adds(problem, CLATTN_NORMALIZER_IN)},
+        {"NORMALIZED", problem_normalized(problem)},
+        {"STABLE", problem_stabilized(problem)},
+        {"COLUMNS", walk_columns(problem)},
     };
 
+    step.eps = problem_normalized(problem) ? problem_eps(problem) : 0;
     step.out = problem->desc.gate_dtype;
     step_constants(&step, numbers, sizeof numbers / sizeof *numbers);
     return step;
@@ -220,7 +226,8 @@ static struct kernel_step gradients_step(const struct engine *engine, const stru
                                          const struct chunk_backward_tiles *t, int pitch)
 {
     const int channels = problem_decay(problem) == DECAY_CHANNEL;
-    struct kernel_step step = chunk_step(problem, t, channels ? FILE_chunk_gradients : FILE_scalar_gradients);
+    struct problem rows = *problem;
+    struct kernel_step step;
     const struct number constants[] = {
         {"PAIRS", pair_count(problem)},
         {"STREAMS", stream_count(problem, 1)},
@@ -228,6 +235,9 @@ static struct kernel_step gradients_step(const struct engine *engine, const stru
         {"FLOWS", flows_apart(problem, 1) || stream_count(problem, 1) > 2 + erase_words(problem).streams},
     };
 
+    rows.desc.value_dim = walk_columns(problem);
+    step = chunk_step(&rows, t, channels ? FILE_chunk_gradients : FILE_scalar_gradients);
+    step_replace(&step, "COLUMNS", rows.desc.value_dim);
     step_constants(&step, constants, sizeof constants / sizeof *constants);
     (channels ? add_channel_locals : add_scalar_locals)(&step, engine, problem, t);
     add_products(&step, engine);
@@ -269,6 +279,12 @@ static int default_chunk(const struct device_facts *facts, const struct engine *
     return is_low_rank(problem) && (engine != NULL || !is_serial(facts)) ? 16 : 32;
 }
 
+/* The width of slices of columns: at most `most`, and as even as units let them be. */
+static int even_slices(int64_t columns, int most, int unit)
+{
+    return round_up(divide_up(columns, divide_up(columns, most)), unit);
+}
+
 /* Narrows the slices, then the chunk, until local memory holds them. */
 static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, void *tiles)
@@ -278,12 +294,13 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
     const int serial = is_serial(facts) && engine == NULL, vec = serial ? 16 : 4;
     const int unit_k = engine != NULL ? 2 * MATRIX_TILE : vec, unit_v = engine != NULL ? MATRIX_TILE : vec;
     const int given_group = t->group, scalar = problem_decay(problem) != DECAY_CHANNEL;
+    const int64_t columns = walk_columns(problem);
 
     default_to(&t->chunk, default_chunk(facts, engine, problem));
     default_to(&t->block_k, scalar && !serial && engine == NULL ? 32 : 64); /* local memory has the sums */
-    default_to(&t->block_v, serial ? 128 : engine != NULL ? 64 : 16);
+    default_to(&t->block_v, even_slices(columns, serial ? 144 : engine != NULL ? 64 : 16, unit_v));
     t->block_k = lower(t->block_k, round_up(problem->desc.key_dim, unit_k));
-    t->block_v = lower(t->block_v, round_up(problem->desc.value_dim, unit_v));
+    t->block_v = lower(t->block_v, round_up(columns, unit_v));
     default_to(&t->group, default_group(facts, engine, problem, t));
     while (!gradients_fit(facts, engine, problem, t)) {
         if (t->block_v > 2 * unit_v)
@@ -313,9 +330,9 @@ static int64_t span_of(const struct problem *problem, int chunk)
 static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, const void *tiles, void *shape)
 {
-    static const enum embedded_file files[KERNELS] = {FILE_pad_cuts,    FILE_pad_rows,        FILE_pad_states,
-                                                      FILE_pad_states,  FILE_chunk_gradients, FILE_pad_states,
-                                                      FILE_close_values};
+    static const enum embedded_file files[KERNELS] = {FILE_pad_cuts,   FILE_pad_rows,    FILE_pad_states,
+                                                      FILE_pad_states, FILE_divide_rows, FILE_chunk_gradients,
+                                                      FILE_pad_states, FILE_close_values};
     /* Nothing reads the walk down of a rule that does not erase. Kernels of matrix engines write outputs all the same. */
     const int is_read = erases(problem) || facts->engine != NULL;
     struct chunk_backward_shape *s = shape;
@@ -376,7 +393,7 @@ static void add_rows_in(const struct walks *w, const struct chunk_backward_shape
     const struct problem *problem = w->problem;
     const clattn_plan_desc *desc = &problem->desc;
     const enum decay decay = problem_decay(problem);
-    const int64_t K = desc->key_dim, V = desc->value_dim;
+    const int64_t K = desc->key_dim, V = walk_columns(problem);
     const int erase = erases(problem);
     const int own = erase && problem->rule->erase != ERASE_KEY && problem->rule->order == DECAY_FIRST;
 
@@ -397,7 +414,7 @@ static void add_rows_in(const struct walks *w, const struct chunk_backward_shape
 /* What the walk up leaves. */
 static void add_rows_written(const struct walks *w)
 {
-    const int64_t V = w->problem->desc.value_dim;
+    const int64_t V = walk_columns(w->problem);
 
     add_rows(w, "written", CLATTN_F32, V, 1);
     add_rows(w, "low", CLATTN_F32, V, is_low_rank(w->problem));
@@ -425,9 +442,12 @@ static void add_states(const struct walks *w, const struct chunk_backward_shape 
     const ir_expression one = build_constant(w->b, 1);
     const int cut = s->span != 0;
 
-    add_state_rows(w, "begins", sequences, one, cut || build_bound(w->b, "initial") != IR_NONE);
-    add_state_rows(w, "ends", sequences, one, cut || has_gradient(w->b, CLATTN_STATE_OUT));
-    add_state_rows(w, "ended", sequences, one, cut || has_gradient(w->b, CLATTN_STATE_IN));
+    add_state_rows(w, "begins", sequences, one,
+                   cut || build_bound(w->b, "initial") != IR_NONE || build_bound(w->b, "initial_z") != IR_NONE);
+    add_state_rows(w, "ends", sequences, one,
+                   cut || has_gradient(w->b, CLATTN_STATE_OUT) || has_gradient(w->b, CLATTN_NORMALIZER_OUT));
+    add_state_rows(w, "ended", sequences, one,
+                   cut || has_gradient(w->b, CLATTN_STATE_IN) || has_gradient(w->b, CLATTN_NORMALIZER_IN));
 }
 
 /* Where the span's sequences begin, in tokens and among the rows, and at which positions. Returns those among the rows. */
@@ -496,6 +516,8 @@ static clattn_status add_gradients(const struct walks *w, const struct span *spa
     build_number(b, "first_row", build_constant(b, 0));
     build_number(b, "partial", partial_of(b, span));
     TRY(walk_down(w, cuts, 0));
+    if (problem_normalized(w->problem))
+        build_kernel(b, &s->steps[KERNEL_DIVIDE], chunks);
     TRY(walk_up(w, cuts, "rows_k", "written", 1));
     if (is_low_rank(w->problem) && !s->leaves)
         TRY(walk_up(w, cuts, "rows_n", "low", 0));
@@ -536,7 +558,7 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     const struct chunk_backward_shape *s = shape;
     const clattn_plan_desc *desc = &problem->desc;
     const int64_t heads = problem_work_heads(problem), batch = is_packed(problem) ? 1 : problem_most(problem).batch;
-    const int64_t numbers = batch * heads * desc->key_dim * desc->value_dim;
+    const int64_t numbers = batch * heads * desc->key_dim * walk_columns(problem);
     int kept = IR_NONE, carried = IR_NONE;
     struct span span;
     struct walks w;

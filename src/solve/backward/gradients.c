@@ -1,6 +1,7 @@
 #include "solve/backward/gradients.h"
 
 #include "solve/around.h"
+#include "solve/backward/walks.h"
 
 #include <stddef.h>
 
@@ -169,6 +170,7 @@ struct kernel_step gradient_step(enum embedded_file file, const struct problem *
     add_shares(problem, &step);
     add_locals(&step, problem, t, &sizes);
     step_constant(&step, "PADDED", padded);
+    step_constant(&step, "COLUMNS", walk_columns(problem));
     if (file == FILE_backward_rows)
         step_replace(&step, "GATE_MAP", problem->desc.gate_map);
     return step;

@@ -7,9 +7,9 @@ static const struct {
     const char *name;
     int of_writes;
 } of_tokens[] = {
-    {"q", 0},   {"d_o", 0},    {"g", 0},   {"raw", 0}, {"d_q", 0}, {"d_g", 0}, {"k", 1},
-    {"v", 1},   {"beta", 1},   {"p", 1},   {"e", 1},   {"w", 1},   {"d_k", 1}, {"d_v", 1},
-    {"d_w", 1}, {"d_beta", 1}, {"d_p", 1}, {"d_b", 1}, {"d_e", 1},
+    {"q", 0},   {"o", 0},   {"d_o", 0}, {"m", 0},      {"g", 0},   {"raw", 0}, {"d_q", 0},
+    {"d_g", 0}, {"k", 1},   {"v", 1},   {"beta", 1},   {"p", 1},   {"e", 1},   {"w", 1},
+    {"d_k", 1}, {"d_v", 1}, {"d_w", 1}, {"d_beta", 1}, {"d_p", 1}, {"d_b", 1}, {"d_e", 1},
 };
 
 static int slice_of(struct builder *b, int tensor, ir_expression tokens, ir_expression elements)

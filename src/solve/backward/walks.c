@@ -20,7 +20,15 @@ int is_low_rank(const struct problem *problem)
 
 int has_strength(const struct problem *problem)
 {
-    return problem->rule->write == WRITE_BETA;
+    return problem->rule->write == WRITE_BETA || problem->rule->write == WRITE_EXP;
+}
+
+int64_t walk_columns(const struct problem *problem)
+{
+    enum { OF_NORMALIZER = 2, UNIT = 16 };
+
+    return problem_normalized(problem) ? round_up(problem->desc.value_dim + OF_NORMALIZER, UNIT)
+                                       : problem->desc.value_dim;
 }
 
 /* Rules by their words, of rows to which all maps were applied. */
@@ -93,7 +101,7 @@ static struct problem walk_problem(const struct problem *problem, const struct r
     walk.desc.sequences = outer->sequences;
     walk.desc.heads = walk.desc.qk_heads = walk.desc.kv_heads = heads;
     walk.desc.key_dim = outer->key_dim;
-    walk.desc.value_dim = outer->value_dim;
+    walk.desc.value_dim = walk_columns(problem);
     walk.desc.steps = walk.desc.layers = 1;
     walk.desc.scale = scale;
     walk.desc.state_every = chunk;
@@ -165,7 +173,7 @@ void add_rows(const struct walks *w, const char *name, clattn_dtype type, int64_
 void add_state_rows(const struct walks *w, const char *name, int64_t count, ir_expression of_one, int wanted)
 {
     const clattn_plan_desc *desc = &w->problem->desc;
-    const int64_t heads = problem_work_heads(w->problem), state = desc->key_dim * desc->value_dim;
+    const int64_t heads = problem_work_heads(w->problem), state = desc->key_dim * walk_columns(w->problem);
     const ir_expression strides[3] = {build_times(w->b, of_one, heads * state), build_constant(w->b, heads * state),
                                       build_constant(w->b, state)};
     int states = IR_NONE;
