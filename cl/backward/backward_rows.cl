@@ -6,13 +6,21 @@
 #include "turns.clh"
 #endif
 
-/* The sum of the parts of all tiles, of one channel */
+/* The sum of the parts of all tiles, of one channel; among padded rows also of all reads, which have rows of their own */
 WORD float part_sum(global const float *part, int n)
 {
     float sum = 0;
 
     for (int tile = 0; tile < TILES; tile++)
         sum += part[tile * KP + n];
+    return sum;
+}
+WORD float stream_sum(global const float *part, place at, int stream, int n)
+{
+    float sum = 0;
+
+    for (int read = 0; read < (PADDED ? READS : 1); read++)
+        sum += part_sum(part + ((PADDED ? head_of_read(at, read) * STREAMS : 0) + stream) * TILES * KP, n);
     return sum;
 }
 
@@ -143,9 +151,9 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
     for (int head = 0; head < HEADS; head++) {
         place at = place_of(all.sequence, head, seq_len, cu, cu_at);
         chunk_t chunk = chunk_at(at, row);
-        global const float *part = parts + parts_at.x + part_of(at, i, span, 0, 0);
+        global const float *part = parts + parts_at.x + parts_of(at, i, span);
         /* Among padded rows a q that reads the state before its row stands in the row before (pad_rows.cl). */
-        global const float *read_part = parts + parts_at.x + part_of(at, i - (PADDED && READ_BEFORE), span, 0, 0);
+        global const float *read_part = parts + parts_at.x + parts_of(at, i - (PADDED && READ_BEFORE), span);
         global float *share = shares + shares_at.x + (SHARES > 0 ? number_of_row(at, i, span) * SHARES : 0);
         const gates_t gates = GATES_HERE;
         float strength, by_strength = 0, all_flow = 0, rates = 0, biases = 0, bonus = 0;
@@ -167,11 +175,11 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
         strength = strength_of(factors)[0];
         for (int l = 0; l < KL; l++) {
             int n = channel_of(l);
-            float key = part_sum(part + STREAM_KEY * TILES * KP, n);
+            float key = stream_sum(part, at, STREAM_KEY, n);
             by_strength += rows_k[n] * key;
             dk[l] += strength * key;
             if (ERASES) {
-                float erase = part_sum(part + STREAM_ERASE * TILES * KP, n);
+                float erase = stream_sum(part, at, STREAM_ERASE, n);
                 if (ERASE_IS_KEY)
                     dk[l] += erase;
                 if (ERASE_IS_GATED && n < KEY_DIM) {
@@ -188,7 +196,7 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
                         data_put(erase + (ADD_P ? data_get(write_row(d_p, chunk, head), n) : 0.0f),
                                  write_row(d_p, chunk, head), n);
                     if (is_given(d_e))
-                        data_put(part_sum(part + STREAM_LOW * TILES * KP, n) +
+                        data_put(stream_sum(part, at, STREAM_LOW, n) +
                                      (ADD_E ? data_get(write_row(d_e, chunk, head), n) : 0.0f),
                                  write_row(d_e, chunk, head), n);
                 }
@@ -202,11 +210,11 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
                     out_put_or_add(by_strength, write_row(d_beta, chunk, head), 0, ADD_BETA);
         }
         if (FLOWS) {
-            for_each(j, 1 * HAS_flows)
-                all_flow = is_first ? flows[flows_at.x + number_of_row(at, i, span)] : 0.0f;
+            for_each(j, HAS_flows && is_first ? READS : 0)
+                all_flow += flows[flows_at.x + i * HEADS * READS + head_of_read(at, j)];
             for (int l = 0; l < KL * !HAS_flows; l++) {
                 int n = channel_of(l);
-                float gradient = is_first ? part_sum(part + STREAM_FLOW * TILES * KP, n) : 0, x = 0;
+                float gradient = is_first ? stream_sum(part, at, STREAM_FLOW, n) : 0, x = 0;
                 all_flow += gradient;
                 if (!FLOW_OF_CHANNELS || n >= KEY_DIM)
                     continue;
@@ -255,7 +263,7 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
 #endif
             for (int l = 0; l < KL; l++) {
                 int n = channel_of(l);
-                own[l] = part_sum(read_part + read * TILES * KP, n);
+                own[l] = part_sum(read_part + (PADDED ? reader * STREAMS : read) * TILES * KP, n);
 #if BONUS
                 float weight = n < KEY_DIM ? gate_get(u, at_row(u_at, 0, 0, head) + n) : 0.0f;
                 own[l] += r * weight * rows_k[n];

@@ -1,5 +1,6 @@
 /* The gradients of v and of its gate, from that of what a row writes, and of its bonus, which the row reads itself: q and
- * do of that read stand in the row before (pad_rows.cl). One group: a chunk of one head. */
+ * do of that read stand in the row before (pad_rows.cl). One group: a chunk of one
+ * head of states, all of whose reads are added. */
 #include "gradient.clh"
 #include "padded.clh"
 
@@ -13,38 +14,40 @@ KERNEL
 close_values(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
 {
     TENSORS(ABSENT)
-    long slot = get_group_id(0), heads = get_num_groups(1), head = get_group_id(1);
+    long slot = get_group_id(0), states = get_num_groups(1), heads = states * READS, head = get_group_id(1);
     place at = place_of_padded(slot, head, sequences, seq_len, cu, cu_at);
     int first = (int)(slot - padded_first(at, seq_len)) * CHUNK - 1;
 #if READ_BEFORE
-    local float bonus[CHUNK];
+    local float bonus[CHUNK * READS];
 
-    for_each(i, CHUNK) {
-        long own = (slot * CHUNK + i) * heads + head;
+    for_each(task, CHUNK * READS) {
+        int i = task % CHUNK, reader = head_of_read_of(head, task / CHUNK, states);
+        long own = (slot * CHUNK + i) * heads + reader;
         vec sum = 0;
         for (int n = 0; n < KEY_DIM && first + i >= 0; n += VEC)
             sum += data_row(rows_q + rows_q_at.x + (own - heads) * KEY_DIM, n, KEY_DIM) *
                    data_row(rows_k + rows_k_at.x + own * KEY_DIM, n, KEY_DIM) *
                    gate_row(u + at_row(u_at, 0, 0, head), n, KEY_DIM);
-        bonus[i] = scale * vec_sum(sum);
+        bonus[task] = scale * vec_sum(sum);
     }
     SYNC();
 #endif
 
     for_each(task, CHUNK * ((VALUE_DIM + VEC - 1) / VEC)) {
         int i = task / ((VALUE_DIM + VEC - 1) / VEC), c = task % ((VALUE_DIM + VEC - 1) / VEC) * VEC, row = first + i;
-        long own = (slot * CHUNK + i) * heads + head;
-        vec x, gate = 1;
+        vec x = 0, gate = 1;
 
         if (row < 0 || row >= at.rows)
             continue;
         chunk_t chunk = chunk_at(at, row);
-        x = f32_row(written + written_at.x + own * COLUMNS, c, VALUE_DIM);
-        if (HAS_strengths)
-            x *= strengths[strengths_at.x + own];
+        for (int read = 0; read < READS; read++) {
+            long own = (slot * CHUNK + i) * heads + head_of_read_of(head, read, states);
+            x += f32_row(written + written_at.x + own * COLUMNS, c, VALUE_DIM) *
+                 (HAS_strengths ? strengths[strengths_at.x + own] : 1.0f);
 #if READ_BEFORE
-        x += bonus[i] * data_row(rows_d + rows_d_at.x + (own - heads) * COLUMNS, c, VALUE_DIM);
+            x += bonus[read * CHUNK + i] * data_row(rows_d + rows_d_at.x + (own - heads) * COLUMNS, c, VALUE_DIM);
 #endif
+        }
         if (HAS_w)
             gate = gate_row(write_row(w, chunk, head), c, VALUE_DIM);
         if (is_given(d_v))

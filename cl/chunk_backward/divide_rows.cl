@@ -58,7 +58,7 @@ divide_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
         for (int n = 0; n < VALUE_DIM; n += VEC)
             product += data_row(d, n, VALUE_DIM) * data_row(token_row(o, chunk, head), n, VALUE_DIM);
         if (STABLE) {
-            float least = exp2(-LOG2E * m[at_row(m_at, at.batch, at.first + row / STEPS, head)]);
+            float least = exp2(-LOG2E * m[at_row(m_at, at.batch, at.first + row / STEPS, head_of_state(head))]);
             sign = fabs(read) > least ? (read > 0 ? 1.0f : -1.0f) : 0.0f;
             read = fmax(fabs(read), least);
         }

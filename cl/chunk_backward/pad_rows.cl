@@ -43,7 +43,8 @@ pad_rows(TENSORS(PARAMETER) int seq_len, int sequences)
     local float numbers[CHUNK * ROW_NUMBERS];
     long slot = get_group_id(0), heads = get_num_groups(1), head = get_group_id(1);
     int beyond = slot + 1 == get_num_groups(0); /* a chunk of zeros after all sequences */
-    place at = place_of_padded(beyond ? 0 : slot, head, sequences, seq_len, cu, cu_at);
+    place at = place_of_padded(beyond ? 0 : slot, head_of_state(head), sequences, seq_len, cu, cu_at);
+    int q_head = READS > 1 ? head : at.qk_head, state_head = at.head;
     int first = beyond ? at.rows : (int)(slot - padded_first(at, seq_len)) * CHUNK - 1;
     const gates_t gates = GATES_HERE;
 
@@ -58,9 +59,11 @@ pad_rows(TENSORS(PARAMETER) int seq_len, int sequences)
             strengths[strengths_at.x + (slot * CHUNK + i) * heads + head] = own[STRENGTH_OF];
         if (DECAYS == 1)
             logs[logs_at.x + (slot * CHUNK + i) * heads + head] =
-                exists && row % STEPS == 0 ? gate_of_head(gates, head, gate_get(token_row(g, chunk, head), 0)) : 0.0f;
+                exists && row % STEPS == 0
+                    ? gate_of_head(gates, state_head, gate_get(token_row(g, chunk, state_head), 0))
+                    : 0.0f;
         if (L2NORM && reads)
-            own[NORM_Q] = row_square(token_row(q, reading, at.qk_head));
+            own[NORM_Q] = row_square(token_row(q, reading, q_head));
         if (!L2NORM || !exists)
             continue;
         own[NORM_K] = row_square(write_row(k, chunk, at.qk_head));
@@ -78,24 +81,24 @@ pad_rows(TENSORS(PARAMETER) int seq_len, int sequences)
         vec query = 0, key = 0, erase = 0, low = 0, decay = 1, log = 0;
 
         if (reader >= 0 && reader < at.rows && reader % STEPS == STEPS - 1)
-            query = key_map(data_row(token_row(q, chunk_at(at, reader), at.qk_head), n, KEY_DIM), own[NORM_Q], n);
+            query = key_map(data_row(token_row(q, chunk_at(at, reader), q_head), n, KEY_DIM), own[NORM_Q], n);
         if (exists) {
             key = key_map(data_row(write_row(k, chunk, at.qk_head), n, KEY_DIM), own[NORM_K], n);
             if (DECAYS == 2 && row % STEPS == 0)
-                log = gates_of_head(gates, head, n, gate_row(token_row(g, chunk, head), n, KEY_DIM));
+                log = gates_of_head(gates, state_head, n, gate_row(token_row(g, chunk, state_head), n, KEY_DIM));
             if (DECAYS == 1 && row % STEPS == 0)
-                log = (vec)(gate_of_head(gates, head, gate_get(token_row(g, chunk, head), 0)));
+                log = (vec)(gate_of_head(gates, state_head, gate_get(token_row(g, chunk, state_head), 0)));
             if (DECAYS > 0)
                 decay = exp2(LOG2E * log);
 #if ERASE_IS_KEY
             erase = key;
 #elif ERASE_IS_GATED
-            erase = key * gate_row(write_row(p, chunk, head), n, KEY_DIM);
+            erase = key * gate_row(write_row(p, chunk, state_head), n, KEY_DIM);
 #elif ERASE_IS_OPERAND
             erase = own[NORM_P] * data_row(write_row(p, chunk, at.qk_head), n, KEY_DIM);
 #elif ERASE_STREAMS > 1
-            erase = data_row(write_row(p, chunk, head), n, KEY_DIM);
-            low = data_row(write_row(e, chunk, head), n, KEY_DIM);
+            erase = data_row(write_row(p, chunk, state_head), n, KEY_DIM);
+            low = data_row(write_row(e, chunk, state_head), n, KEY_DIM);
 #endif
             if (ERASE_STREAMS <= 1)
                 low = -own[STRENGTH_OF] * (!LEAVES_ERASED ? key : ERASE_BEFORE ? erase : decay * erase);
@@ -121,9 +124,9 @@ pad_rows(TENSORS(PARAMETER) int seq_len, int sequences)
         if (reader >= 0 && reader < at.rows && reader % STEPS == STEPS - 1)
             cotangent = data_row(token_row(d_o, chunk_at(at, reader), head), c, VALUE_DIM);
         if (row >= 0 && row < at.rows) {
-            value = data_row(write_row(v, chunk, head), c, VALUE_DIM);
+            value = data_row(write_row(v, chunk, state_head), c, VALUE_DIM);
             if (HAS_w)
-                value *= gate_row(write_row(w, chunk, head), c, VALUE_DIM);
+                value *= gate_row(write_row(w, chunk, state_head), c, VALUE_DIM);
             if (NORMALIZED)
                 value = select(value, (vec)(1), vec_iota + c == VALUE_DIM || vec_iota + c == VALUE_DIM + 1);
         }

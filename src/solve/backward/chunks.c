@@ -71,7 +71,7 @@ static int has_engine(const struct solver *solver, const struct device_facts *fa
 static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
 {
     return has_engine(solver, facts, problem) && problem_is_backward(problem) && has_state_of_matrices(problem) &&
-           problem_reads(problem) == 1 && !problem_reads_whole(problem) && !(problem->desc.flags & CLATTN_VALUE_GATE) &&
+           !problem_reads_whole(problem) && !(problem->desc.flags & CLATTN_VALUE_GATE) &&
            walk_columns(problem) <= MOST_COLUMNS;
 }
 
@@ -137,6 +137,8 @@ static struct kernel_step chunk_step(const struct problem *problem, const struct
         {"NORMALIZED", problem_normalized(problem)},
         {"STABLE", problem_stabilized(problem)},
         {"COLUMNS", walk_columns(problem)},
+        {"READS", problem_reads(problem)},
+        {"READ_TILED", (problem->desc.flags & CLATTN_HEADS_TILED) != 0},
     };
 
     step.eps = problem_normalized(problem) ? problem_eps(problem) : 0;
@@ -477,7 +479,7 @@ static int add_cuts(const struct walks *w, const struct span *span, const struct
 static int add_begin(const struct walks *w, const struct span *span, const struct chunk_backward_shape *s)
 {
     struct builder *b = w->b;
-    const int64_t heads = problem_work_heads(w->problem);
+    const int64_t heads = walk_heads(w->problem);
     const struct grid3 with_zeros = {build_binary(b, IR_ADD, w->slots, build_constant(b, 1)), heads, 1};
     int cuts;
 
@@ -505,7 +507,7 @@ static clattn_status add_gradients(const struct walks *w, const struct span *spa
 {
     struct builder *b = w->b;
     const int64_t heads = problem_work_heads(w->problem);
-    const struct grid3 chunks = {w->slots, heads, 1};
+    const struct grid3 chunks = {w->slots, walk_heads(w->problem), 1};
     int cuts;
 
     if (s->leaves)
@@ -523,8 +525,8 @@ static clattn_status add_gradients(const struct walks *w, const struct span *spa
         TRY(walk_up(w, cuts, "rows_n", "low", 0));
     build_kernel(b, &s->steps[KERNEL_GRADIENTS], chunks);
     if (build_bound(b, "ended") != IR_NONE)
-        span_outer_kernel(span, b, &s->steps[KERNEL_CLOSE], (struct grid3){build_length(b, IR_SEQUENCES), heads, 1});
-    build_kernel(b, &s->steps[KERNEL_VALUES], chunks);
+        span_outer_kernel(span, b, &s->steps[KERNEL_CLOSE], (struct grid3){build_length(b, IR_SEQUENCES), chunks.y, 1});
+    build_kernel(b, &s->steps[KERNEL_VALUES], (struct grid3){w->slots, heads, 1});
     build_kernel(b, &s->rows, (struct grid3){w->slots, lower(heads, w->problem->desc.qk_heads), s->tiles.chunk});
     if (s->shares > 0)
         build_kernel(b, &s->sums, (struct grid3){build_constant(b, heads), 1, 1});
@@ -535,7 +537,7 @@ static clattn_status add_gradients(const struct walks *w, const struct span *spa
  * head for each span: that with which it begins. */
 static clattn_status keep_states(struct builder *b, const struct chunk_backward_shape *s, int kept, int64_t numbers)
 {
-    const struct grid3 states = {build_length(b, IR_SEQUENCES), problem_work_heads(&s->part), 1};
+    const struct grid3 states = {build_length(b, IR_SEQUENCES), walk_heads(&s->part), 1};
     struct span span;
     struct walks w;
     int cuts;
@@ -558,7 +560,7 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     const struct chunk_backward_shape *s = shape;
     const clattn_plan_desc *desc = &problem->desc;
     const int64_t heads = problem_work_heads(problem), batch = is_packed(problem) ? 1 : problem_most(problem).batch;
-    const int64_t numbers = batch * heads * desc->key_dim * walk_columns(problem);
+    const int64_t numbers = batch * walk_heads(problem) * desc->key_dim * walk_columns(problem);
     int kept = IR_NONE, carried = IR_NONE;
     struct span span;
     struct walks w;

@@ -70,7 +70,7 @@ int stream_count(const struct problem *problem, int padded)
 {
     const int erases = erase_words(problem).streams, flow = has_flow(problem) && !flows_apart(problem, padded);
 
-    return (int)problem_reads(problem) + 1 + erases + flow;
+    return (padded ? 1 : (int)problem_reads(problem)) + 1 + erases + flow;
 }
 
 /* Which gradients are added to what is there. */

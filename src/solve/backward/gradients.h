@@ -9,7 +9,7 @@ int power_of_two_from(int64_t x);
 /* Value columns, and the one of a normalizer. */
 int64_t gradient_columns(const struct problem *problem);
 /* The gradients of a row that are parts by value tiles and channels: of each read, of its keys, and of its log-decay.
- * padded: as gradient_step has it. */
+ * padded: as gradient_step has it; each read of a state then has rows of its own. */
 int stream_count(const struct problem *problem, int padded);
 /* Whether the gradient of a row's log-decay is a number of its own, the tensor `flows`, and none of these parts. */
 int flows_apart(const struct problem *problem, int padded);

@@ -23,6 +23,11 @@ int has_strength(const struct problem *problem)
     return problem->rule->write == WRITE_BETA || problem->rule->write == WRITE_EXP;
 }
 
+int64_t walk_heads(const struct problem *problem)
+{
+    return problem->desc.heads;
+}
+
 int64_t walk_columns(const struct problem *problem)
 {
     enum { OF_NORMALIZER = 2, UNIT = 16 };
@@ -90,7 +95,7 @@ static struct problem walk_problem(const struct problem *problem, const struct r
                                    double scale)
 {
     const clattn_plan_desc *outer = &problem->desc;
-    const int64_t heads = problem_work_heads(problem);
+    const int64_t heads = walk_heads(problem);
     struct problem walk = {.rule = rule, .has_gates = rule->gate != NO_OPERAND};
 
     walk.desc = (clattn_plan_desc){.rule = outer->rule, .dtype = outer->dtype, .gate_dtype = CLATTN_F32};
@@ -160,7 +165,7 @@ struct walks walks_of(struct builder *b, const struct problem *problem, int chun
 
 void add_rows(const struct walks *w, const char *name, clattn_dtype type, int64_t width, int wanted)
 {
-    const int64_t heads = problem_work_heads(w->problem);
+    const int64_t heads = walk_heads(w->problem);
     const ir_expression strides[3] = {build_times(w->b, w->rows, heads * width), build_constant(w->b, heads * width),
                                       build_constant(w->b, width)};
     int rows = IR_NONE;
@@ -173,7 +178,7 @@ void add_rows(const struct walks *w, const char *name, clattn_dtype type, int64_
 void add_state_rows(const struct walks *w, const char *name, int64_t count, ir_expression of_one, int wanted)
 {
     const clattn_plan_desc *desc = &w->problem->desc;
-    const int64_t heads = problem_work_heads(w->problem), state = desc->key_dim * walk_columns(w->problem);
+    const int64_t heads = walk_heads(w->problem), state = desc->key_dim * walk_columns(w->problem);
     const ir_expression strides[3] = {build_times(w->b, of_one, heads * state), build_constant(w->b, heads * state),
                                       build_constant(w->b, state)};
     int states = IR_NONE;

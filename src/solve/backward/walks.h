@@ -10,6 +10,9 @@ int is_packed(const struct problem *problem);
 int erases(const struct problem *problem);
 int is_low_rank(const struct problem *problem);
 int has_strength(const struct problem *problem);
+/* Heads of the walks: if several reads share a state, each has a walk of its own, since the gradient of a state is the sum of
+ * what its reads leave. */
+int64_t walk_heads(const struct problem *problem);
 /* Value columns of the walks. Where outputs are divided there are more than the caller's: two of ones, whose states are
  * the normalizer and whose gradients by outputs are the divisor's, as the sum of two numbers of the rows' type. */
 int64_t walk_columns(const struct problem *problem);
