@@ -143,15 +143,20 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     return step_fits(&s->scan, facts->device);
 }
 
-/* Of each level above a chunk's a chunk reads and writes a state. */
+/* A chunk reads and writes a state of each level that there is: of those that its sequence fills, half on average, and
+ * all that an initial state may have filled. */
 static int64_t turns(const struct problem *problem, const void *shape)
 {
+    enum { OWN = 2 };
     const struct state_tile *t = &((const struct scan_shape *)shape)->tiles.scan;
     const int64_t chunks = divide_up(problem_rows(problem), t->chunk);
-    int64_t levels = 2;
+    int64_t filled = 0, levels;
 
-    for (int64_t n = 1; n < chunks && levels < problem->desc.levels; n *= 2)
-        levels++;
+    for (int64_t n = 1; n < chunks; n *= 2)
+        filled++;
+    levels = OWN + filled / 2;
+    if (problem->desc.flags & CLATTN_INITIAL_STATE)
+        levels += higher(problem->desc.levels - filled, 0);
     return chunks * levels * state_chunk_turns(problem, t);
 }
 
