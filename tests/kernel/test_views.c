@@ -4,7 +4,7 @@
  * ENGINE is none, or an emulated engine; threads and threads.ENGINE are work-items one by one (tests/threads), whose
  * compiler checks the alignment of every access. TYPE is f32, f16, bf16, all, or some: no variants of rules, f16 in the
  * recurrence alone, bf16 in chunks alone. RULE options: what rules have where it is asked for, in f16. Where no
- * RULE is named all are taken, options and tensors that reach beyond 2^31 elements. */
+ * RULE is named all are taken; then, and with some, options and tensors that reach beyond 2^31 elements, too. */
 #include "harness.h"
 
 #include "device/opencl.h"
@@ -536,7 +536,7 @@ int main(int argc, char **argv)
     asked.count = argc > 3 ? argc - 3 : 0;
     if (asked.count > 0 && strcmp(asked.rules[0], "options") == 0)
         return cmocka_run_group_tests(options, open_device, close_device);
-    if (asked.count > 0)
+    if (asked.count > 0 && !asked.some)
         return cmocka_run_group_tests(named, open_device, close_device);
     return cmocka_run_group_tests(all, open_device, close_device);
 }
