@@ -515,6 +515,89 @@ static void check_lists(void)
     check(&desc, CLATTN_MPI_TOKENS, NULL, 1e-5, "noncausal list");
 }
 
+/* ---- Layers ------------------------------------------------------------------------------------------------------- */
+
+/* One of a layer's steps, with its operands for all tokens: those that this rank computes, and the reference's. */
+struct layer_step {
+    struct check_tensors tensors, expected;
+};
+
+static void give(struct check_tensors *to, clattn_operand_id id, const struct check_tensors *from)
+{
+    memcpy(to->tensor[id].data, from->tensor[CLATTN_O].data, to->tensor[id].bytes);
+}
+
+static void make_step(struct layer_step *step, const clattn_plan_desc *desc)
+{
+    test_make(&step->tensors, desc, CHECK_GATES_USUAL, NULL);
+    test_make(&step->expected, desc, CHECK_GATES_USUAL, NULL);
+}
+
+/* The step for all tokens by the reference, and for this rank's by its plan. Other ranks' outputs are NaN to what follows. */
+static void run_step(struct layer_step *step, const char *what)
+{
+    struct check_tensors expected;
+    clattn_mpi_plan *plan;
+
+    if (!expect(check_reference(&expected, &step->expected, NULL, NULL) == CLATTN_SUCCESS, what, "no reference"))
+        return;
+    fill_from(&step->expected, &expected);
+    check_free(&expected);
+    memset(step->tensors.tensor[CLATTN_O].data, 0xff, step->tensors.tensor[CLATTN_O].bytes);
+    if (expect_status(clattn_mpi_plan_create(&plan, context, &step->tensors.desc, CLATTN_MPI_TOKENS), CLATTN_SUCCESS,
+                      what))
+        expect_status(run_plan(plan, &step->tensors, CLATTN_MPI_TOKENS, run_on_host), CLATTN_SUCCESS, what);
+    clattn_mpi_plan_destroy(plan);
+}
+
+/* What a layer does with tokens after its projections, which are each token's own: short_conv of q, k and v, the rule,
+ * rms_norm of its outputs. Between steps a rank has its own tokens alone. */
+static void check_layer(clattn_rule rule)
+{
+    static const clattn_operand_id read[] = {CLATTN_Q, CLATTN_K, CLATTN_V};
+    clattn_plan_desc desc = desc_of(rule), conv = desc_of(CLATTN_SHORT_CONV), norm = desc_of(CLATTN_RMS_NORM);
+    struct layer_step mixer, last, before;
+    int64_t computed = 0, first, count;
+    char what[64];
+
+    snprintf(what, sizeof what, "a layer of %s", rule_get(rule)->name);
+    make_step(&mixer, &desc);
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++) {
+        conv.value_dim = read[i] == CLATTN_V ? VALUE : KEY;
+        make_step(&before, &conv);
+        run_step(&before, what);
+        give(&mixer.tensors, read[i], &before.tensors);
+        give(&mixer.expected, read[i], &before.expected);
+        check_free(&before.tensors);
+        check_free(&before.expected);
+    }
+    run_step(&mixer, what);
+    make_step(&last, &norm);
+    give(&last.tensors, CLATTN_V, &mixer.tensors);
+    give(&last.expected, CLATTN_V, &mixer.expected);
+    run_step(&last, what);
+    for (int64_t i = 0; i < check_count(&last.tensors.tensor[CLATTN_O].info); i++) { /* tokens of other ranks */
+        float *o = (float *)last.tensors.tensor[CLATTN_O].data + i;
+        if (isnan((double)*o))
+            *o = ((const float *)last.expected.tensor[CLATTN_O].data)[i];
+        else
+            computed++;
+    }
+    clattn_mpi_local(MPI_COMM_WORLD, TOKENS, 1, &first, &count);
+    expect(computed == norm.batch * count * HEADS * VALUE, what, "outputs are missing, or NaN");
+    compare(&last.tensors, &last.expected, 1e-5, what);
+    check_free(&mixer.tensors);
+    check_free(&mixer.expected);
+    check_free(&last.tensors);
+    check_free(&last.expected);
+}
+
+static int is_of_layers(clattn_rule rule)
+{
+    return rule == CLATTN_GATED_DELTA_RULE || rule == CLATTN_KDA || rule == CLATTN_GLA || rule == CLATTN_RETENTION ||
+           rule == CLATTN_SSD;
+}
+
 /* ---- Failures ----------------------------------------------------------------------------------------------------- */
 
 static void expect_refused(const clattn_plan_desc *desc, clattn_mpi_split split, const char *named)
@@ -723,6 +806,8 @@ static void run_all(void)
         if (is_chosen(rule)) {
             check_tokens(rule);
             check_gradients(rule);
+            if (is_of_layers(rule))
+                check_layer(rule);
         }
     if (is_named("options"))
         check_options();
