@@ -6,7 +6,7 @@ import sys
 
 HEAD = '''from typing import Any
 
-from . import fla as fla, reference as reference
+from . import fla as fla, functional as functional, layers as layers, reference as reference
 
 Array = Any
 

@@ -12,7 +12,7 @@ from ._interface import Error
 from ._plan import Context, Plan, devices
 from ._rules import aliases as _aliases, functions as _functions
 from ._transformers import patch_transformers
-from . import fla, layers, reference  # noqa: E402  after the functions
+from . import fla, functional, layers, reference  # noqa: E402  after the functions
 
 __version__ = _interface.table["clattn"]
 rules = tuple(_functions)
@@ -28,4 +28,4 @@ def __getattr__(name):
     raise AttributeError(f"module 'clattn' has no {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
 
 
-__all__ = ["Context", "Error", "Plan", "devices", "fla", "layers", "patch_transformers", "reference", "rules", *_functions]
+__all__ = ["Context", "Error", "Plan", "devices", "fla", "functional", "layers", "patch_transformers", "reference", "rules", *_functions]

@@ -114,6 +114,23 @@ def test_packed(kind):
             close(state[n], final[0])
 
 
+def test_functional():
+    """Heads before tokens, as scaled_dot_product_attention has them."""
+    rng = np.random.default_rng(3)
+    q, k, v = (rng.standard_normal((2, 9, 3, 8), np.float32) for _ in range(3))
+    g, beta = -rng.random((2, 9, 3), np.float32), rng.random((2, 9, 3), np.float32)
+    start = rng.standard_normal((2, 3, 8, 8), np.float32)
+    o, state = clattn.gated_delta_rule(q, k, v, g, beta, initial_state=start, output_final_state=True, scale=0.5,
+                                       device="reference")
+    turned = [x.swapaxes(1, 2).copy() for x in (q, k, v, g, beta)]
+    result = clattn.functional.gated_delta_rule(*turned, scale=0.5, initial_state=start, return_final_state=True,
+                                                device="reference")
+    assert result.output.shape == (2, 3, 9, 8)
+    close(result.output.swapaxes(1, 2), o, 1e-7)
+    close(result.final_state, state, 1e-7)
+    assert clattn.functional.gated_delta_rule(*turned, device="reference").final_state is None
+
+
 def test_softmax_with_grouped_heads():
     q, k, v, _, _ = draw(6, heads=4, key_dim=16, value_dim=16)
     k, v = k[:, :, :2], v[:, :, :2]
