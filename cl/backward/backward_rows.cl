@@ -15,12 +15,14 @@ WORD float part_sum(global const float *part, int n)
         sum += part[tile * KP + n];
     return sum;
 }
-WORD float stream_sum(global const float *part, place at, int stream, int n)
+/* From one read's parts to the next one's */
+#define READ_PARTS (PADDED ? (READ_TILED ? HEADS : 1) * STREAMS * TILES * KP : TILES * KP)
+WORD float stream_sum(global const float *part, int stream, int n)
 {
     float sum = 0;
 
     for (int read = 0; read < (PADDED ? READS : 1); read++)
-        sum += part_sum(part + ((PADDED ? head_of_read(at, read) * STREAMS : 0) + stream) * TILES * KP, n);
+        sum += part_sum(part + read * READ_PARTS + stream * TILES * KP, n);
     return sum;
 }
 
@@ -175,11 +177,11 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
         strength = strength_of(factors)[0];
         for (int l = 0; l < KL; l++) {
             int n = channel_of(l);
-            float key = stream_sum(part, at, STREAM_KEY, n);
+            float key = stream_sum(part, STREAM_KEY, n);
             by_strength += rows_k[n] * key;
             dk[l] += strength * key;
             if (ERASES) {
-                float erase = stream_sum(part, at, STREAM_ERASE, n);
+                float erase = stream_sum(part, STREAM_ERASE, n);
                 if (ERASE_IS_KEY)
                     dk[l] += erase;
                 if (ERASE_IS_GATED && n < KEY_DIM) {
@@ -196,7 +198,7 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
                         data_put(erase + (ADD_P ? data_get(write_row(d_p, chunk, head), n) : 0.0f),
                                  write_row(d_p, chunk, head), n);
                     if (is_given(d_e))
-                        data_put(stream_sum(part, at, STREAM_LOW, n) +
+                        data_put(stream_sum(part, STREAM_LOW, n) +
                                      (ADD_E ? data_get(write_row(d_e, chunk, head), n) : 0.0f),
                                  write_row(d_e, chunk, head), n);
                 }
@@ -214,7 +216,7 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
                 all_flow += flows[flows_at.x + i * HEADS * READS + head_of_read(at, j)];
             for (int l = 0; l < KL * !HAS_flows; l++) {
                 int n = channel_of(l);
-                float gradient = is_first ? stream_sum(part, at, STREAM_FLOW, n) : 0, x = 0;
+                float gradient = is_first ? stream_sum(part, STREAM_FLOW, n) : 0, x = 0;
                 all_flow += gradient;
                 if (!FLOW_OF_CHANNELS || n >= KEY_DIM)
                     continue;
@@ -263,7 +265,7 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
 #endif
             for (int l = 0; l < KL; l++) {
                 int n = channel_of(l);
-                own[l] = part_sum(read_part + (PADDED ? reader * STREAMS : read) * TILES * KP, n);
+                own[l] = part_sum(read_part + read * READ_PARTS, n);
 #if BONUS
                 float weight = n < KEY_DIM ? gate_get(u, at_row(u_at, 0, 0, head) + n) : 0.0f;
                 own[l] += r * weight * rows_k[n];
