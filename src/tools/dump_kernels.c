@@ -16,7 +16,15 @@
 
 static const char *directory;
 static char label[256]; /* of the current problem */
+static int is_backward; /* it is a backward pass */
 static int written, failed;
+
+/* Walks of a backward pass are forward passes, whose kernels forward plans have. */
+static int is_of_walk(const char *name)
+{
+    return is_backward && strncmp(name, "pad_", 4) != 0 && strncmp(name, "divide_", 7) != 0 &&
+           strncmp(name, "close_", 6) != 0 && strncmp(name, "backward_", 9) != 0 && strstr(name, "_gradients") == NULL;
+}
 
 static void write_kernel(void *user, const char *name, const char *options, const char *source)
 {
@@ -24,6 +32,8 @@ static void write_kernel(void *user, const char *name, const char *options, cons
     FILE *file;
 
     (void)user;
+    if (is_of_walk(name))
+        return;
     snprintf(path, sizeof path, "%s/%04d_%s.cl", directory, ++written, name);
     file = fopen(path, "w");
     if (file == NULL || fprintf(file, "/* %s of %s */\n/* options: %s */\n%s", name, label, options, source) < 0 ||
@@ -55,9 +65,10 @@ static void dump(clattn_context *context, clattn_plan_desc desc, const char *var
     clattn_plan *plan;
 
     clattn_rule_describe(desc.rule, &rule);
-    snprintf(label, sizeof label, "%s%s%s %s %s K=%d V=%d%s%s", rule.name, *variant ? " " : "", variant,
-             modes[desc.mode], dtype_name(desc.dtype), (int)desc.key_dim, (int)desc.value_dim,
-             desc.flags & CLATTN_CU_SEQLENS ? " cu_seqlens" : "",
+    is_backward = desc.pass == CLATTN_PASS_BACKWARD;
+    snprintf(label, sizeof label, "%s%s%s%s %s %s K=%d V=%d%s%s", rule.name, *variant ? " " : "", variant,
+             desc.pass == CLATTN_PASS_BACKWARD ? " backward" : "", modes[desc.mode], dtype_name(desc.dtype),
+             (int)desc.key_dim, (int)desc.value_dim, desc.flags & CLATTN_CU_SEQLENS ? " cu_seqlens" : "",
              desc.heads < FEW_HEADS ? " fewest heads"
              : desc.heads < HEADS   ? " few heads"
                                     : "");
@@ -130,6 +141,45 @@ static void dump_decode(clattn_context *context, clattn_rule rule, uint64_t flag
     dump(context, desc, "one query");
 }
 
+/* The gradients of a rule by each solver, without options. */
+static void dump_backward(clattn_context *context, clattn_rule rule, clattn_mode mode)
+{
+    const clattn_plan_desc desc = {.rule = rule,
+                                   .dtype = CLATTN_BF16,
+                                   .pass = CLATTN_PASS_BACKWARD,
+                                   .batch = 1,
+                                   .seq_len = 4096,
+                                   .heads = HEADS,
+                                   .key_dim = 128,
+                                   .value_dim = 128,
+                                   .mode = mode,
+                                   .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE};
+
+    dump(context, desc, "");
+}
+
+/* Levels as problems of the rule without them, which begin from no state. */
+static void dump_pieces(clattn_context *context, clattn_rule rule)
+{
+    const clattn_plan_desc desc = {.rule = rule,
+                                   .dtype = CLATTN_BF16,
+                                   .batch = 1,
+                                   .seq_len = 4096,
+                                   .heads = HEADS,
+                                   .key_dim = 128,
+                                   .value_dim = 128,
+                                   .mode = CLATTN_MODE_CHUNK,
+                                   .flags = CLATTN_FINAL_STATE};
+
+    if (rule_has_levels(rule_get(rule)))
+        dump(context, desc, "from zeros");
+}
+
+/* Rules of every kind of backward kernels: a log-decay a row or a channel, with and without an erase, of low rank, and
+ * divided outputs. */
+static const clattn_rule backward_kinds[] = {CLATTN_GATED_DELTA_RULE, CLATTN_DPLR, CLATTN_GLA, CLATTN_MLSTM};
+enum { BACKWARD_KINDS = sizeof backward_kinds / sizeof *backward_kinds };
+
 /* With many value columns in a group; with few, where other sub-groups may read; and with a sequence in segments. */
 static void dump_matrix(clattn_context *context, clattn_rule rule, int variants)
 {
@@ -189,6 +239,7 @@ static void dump_product(clattn_context *context, const struct gemm_way *way, cl
         struct gemm gemm;
         struct gemm_choice choice;
         struct kernel built;
+        is_backward = 0;
         snprintf(label, sizeof label, "a product %s%s", dtype_name(dtype), turns[i] != 0 ? " turned" : "");
         if (gemm_read(&gemm, &desc, sizeof desc, &context->log) != CLATTN_SUCCESS ||
             gemm_choose(&choice, way, &facts, &gemm, NULL) != CLATTN_SUCCESS) {
@@ -218,6 +269,8 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
     recording_set_engine(context, context->engine);
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; *rules == NULL && rule < RULE_COUNT; rule++)
         dump_matrix(context, rule, 0);
+    for (int i = 0; i < BACKWARD_KINDS; i++)
+        dump_backward(context, backward_kinds[i], CLATTN_MODE_CHUNK);
     for (; *rules != NULL; rules++) {
         if (clattn_rule_find(*rules) == CLATTN_RULE_NONE) {
             fprintf(stderr, "no rule is named %s\n", *rules);
@@ -243,7 +296,11 @@ static void dump_plain(clattn_context *context)
                 dump_rule(context, rule, mode, HEADS, 0);
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
             dump_sizes(context, kinds[i], mode);
+        for (int i = 0; i < BACKWARD_KINDS; i++)
+            dump_backward(context, backward_kinds[i], mode);
     }
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
+        dump_pieces(context, rule);
     dump_decode(context, CLATTN_SOFTMAX_ATTN, CLATTN_WITH_KV_LENS, 0);
     dump_decode(context, CLATTN_FORGETTING_ATTN, CLATTN_QK_L2NORM, 0);
     dump_decode(context, CLATTN_PATH_ATTN, CLATTN_CARRY, 16);
