@@ -12,8 +12,8 @@
  *               + sum over j < t of k_j o e^(G_C - G_j) o (dS y_j) + sum over i >= t > j of B_ij r_i o k_j o e^(G_i - G_j)
  *
  * A stream that reads before its row's decay has e^(G_i - g_i) and i > t. No sum is a difference of sums, and no factor is
- * above 1. One group: one chunk of one head; its products go by slices of BK channels and BV value columns. They are words
- * of products_lanes.clh or, on a matrix engine, of products_engine.clh. */
+ * above 1. One group: one chunk of one head; its products go by slices of BK channels and BV value columns. On a matrix
+ * engine channel_gradients.cl computes the same. */
 
 #define LOW_RANK (ERASE_STREAMS > 1)
 #define ERASES (ERASE_STREAMS > 0)
@@ -26,7 +26,6 @@ enum { WIDTH = VEC };
 #define lane_at(p) vec_at(p)
 #define lane_row(STORAGE, x, n) CAT(STORAGE, _row)(x, n, KEY_DIM)
 #define lane_store(x, to) vec_store(x, to)
-#define tile_lane(p) vec_at(p)
 #define one_by_one
 #else
 typedef float lane_t;
@@ -34,7 +33,6 @@ enum { WIDTH = 1 };
 #define lane_at(p) (*(p))
 #define lane_row(STORAGE, x, n) CAT(STORAGE, _get)(x, n)
 #define lane_store(x, to) (*(to) = (x))
-#define tile_lane(p) tile_number(p)
 #define one_by_one _Pragma("unroll 1") /* what is indexed in the loop within stays in registers */
 #endif
 
@@ -66,7 +64,7 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
     LOCAL_FLOATS(area, LOCAL_AREA)
     PRODUCT_LOCALS
     LOCAL_FLOATS(through, BK) /* rowsum(S o dS) */
-    /* Sums of rows by channels, [CHUNK][BK]; on an engine they take the tiles' place */
+    /* Sums of rows by channels, [CHUNK][BK] */
     local float *dq = area, *dk = dq + CHUNK * BK, *dp = dk + CHUNK * BK, *db = dp + CHUNK * BK;
     /* do, what rows write, -dx or z, and u, [CHUNK][BV]; S and dS, [BV][BK] */
     local tile_t *cotangents = (local tile_t *)(area + AT_TILES), *values = cotangents + CHUNK * VALUE_PITCH,
@@ -102,7 +100,7 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
         }
         for (int c0 = 0; c0 < VALUE_DIM; c0 += BV) {
             SYNC();
-            for_each(task, CHUNK * (BV / VEC) * (pass == 0 || BV < VALUE_DIM || AT_TILES == 0)) {
+            for_each(task, CHUNK * (BV / VEC) * (pass == 0 || BV < VALUE_DIM)) {
                 int i = task / (BV / VEC), c = c0 + task % (BV / VEC) * VEC;
                 int to = i * VALUE_PITCH + c - c0;
                 long row = (row0 + i) * heads + head, last = row - heads;
@@ -159,20 +157,13 @@ chunk_gradients(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
                 lane_t sum = at_slice(through, 0);
                 for (int c = 0; c < BV; c++) {
                     int from = c * STATE_PITCH + task * WIDTH;
-                    sum += tile_lane(S + from) * tile_lane(dS + from);
+                    sum += lane_at(S + from) * lane_at(dS + from);
                 }
                 at_slice(through, 0) = sum;
             }
         }
         if (pass == 0)
             continue;
-        SYNC();
-        sums_leave(m, &sums_q, dq);
-        sums_leave(m, &sums_k, dk);
-        if (ERASES)
-            sums_leave(m, &sums_p, dp);
-        if (LOW_RANK)
-            sums_leave(m, &sums_b, db);
         SYNC();
         for_each(task, BK / WIDTH) {
             int n = n0 + task * WIDTH;

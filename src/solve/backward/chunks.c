@@ -8,9 +8,9 @@
  *     up     S' <- e^(g_(i+1)) S' + f_(i+1) (n_(i+1)^T S') + q_i do_i^T, from the last row to the first, read by k: this
  *            gives the gradient of each row's written value. It leaves S' after each chunk
  *
- * Then the gradients of all chunks are independent of each other (chunk_gradients; scalar_gradients where a row has one
- * log-decay or none), and the kernels of cl/backward take them back to the operands. matrix_backward multiplies on a
- * matrix engine. */
+ * Then the gradients of all chunks are independent of each other (chunk_gradients, on a matrix engine channel_gradients;
+ * scalar_gradients where a row has one log-decay or none), and the kernels of cl/backward take them back to the operands.
+ * matrix_backward multiplies on a matrix engine. */
 #include "solve/around.h"
 #include "solve/backward/gradients.h"
 #include "solve/backward/spans.h"
@@ -54,7 +54,7 @@ static const struct parameter parameters[] = {
     PARAMETERS_END,
 };
 
-/* The engine that multiplies the tiles of chunk_gradients; NULL: multiply-adds do. */
+/* The engine that multiplies the tiles of chunks; NULL: multiply-adds do. */
 static const struct engine *engine_for(const struct solver *solver, const struct device_facts *facts)
 {
     return solver->space.engine ? facts->engine : NULL;
@@ -175,17 +175,15 @@ static struct gradients_sizes gradients_sizes(const struct engine *engine, const
     };
 }
 
-/* Sums and tiles of chunk_gradients; on an engine the sums take the tiles' place at the end. */
-static void add_channel_locals(struct kernel_step *step, const struct engine *engine, const struct problem *problem,
+/* Sums and tiles of chunk_gradients */
+static void add_channel_locals(struct kernel_step *step, const struct problem *problem,
                                const struct chunk_backward_tiles *t)
 {
-    const struct gradients_sizes s = gradients_sizes(engine, problem, t);
-    const int64_t tiles = divide_up((s.streams * s.value_rows + s.states) * s.element, FLOAT);
-    const int64_t pair = (int64_t)t->chunk * round_up(t->chunk, t->group == 1 ? 16 : 4);
+    const struct gradients_sizes s = gradients_sizes(NULL, problem, t);
 
     step_constant(step, "AT_TILES", s.sums);
-    step_local(step, "LOCAL_PAIRS", pair_count(problem) * pair, FLOAT);
-    step_local(step, "LOCAL_AREA", higher(s.sums + tiles, s.streams * t->chunk * t->block_k), FLOAT);
+    step_local(step, "LOCAL_PAIRS", pair_count(problem) * s.pair, FLOAT);
+    step_local(step, "LOCAL_AREA", s.sums + s.streams * s.value_rows + s.states, FLOAT);
     step->local_bytes += (size_t)t->block_k * FLOAT;
 }
 
@@ -210,6 +208,24 @@ static void add_scalar_locals(struct kernel_step *step, const struct engine *eng
     step_local(step, "LOCAL_AREA", higher(higher(pairs, slices), t->group), FLOAT);
     step_local(step, "LOCAL_WEIGHTS", divide_up(pair_count(problem) * s.pair * s.element, FLOAT), FLOAT);
     step->local_bytes += (size_t)((NUMBERS + (DOTS - (problem->rule->order != ERASE_FIRST)) * dots) * t->chunk * FLOAT);
+}
+
+/* The area of channel_gradients: tiles of rows and states, then rows that are decayed, then sums of the blocks that the
+ * group goes through at once. */
+static void add_block_locals(struct kernel_step *step, const struct engine *engine, const struct problem *problem,
+                             const struct chunk_backward_tiles *t)
+{
+    enum { VEC = 4 };
+    const struct gradients_sizes s = gradients_sizes(engine, problem, t);
+    const int blocks = t->chunk / MATRIX_TILE, at_once = lower(higher(t->group / t->block_k, 1), blocks);
+    const int64_t tiles = divide_up((s.streams * s.value_rows + s.states) * s.element, FLOAT);
+    const int64_t rows = divide_up(s.streams * s.key_rows * s.element, FLOAT);
+    const int64_t sums = s.streams * at_once * MATRIX_TILE * (t->block_k + s.pad);
+    const int64_t pair = (int64_t)blocks * (blocks + 1) / 2 * MATRIX_TILE * (MATRIX_TILE + s.pad);
+
+    step_local(step, "LOCAL_AREA", higher(higher(tiles, rows), higher(sums, (int64_t)t->group * VEC)), FLOAT);
+    step_local(step, "LOCAL_WEIGHTS", divide_up(pair_count(problem) * pair * s.element, FLOAT), FLOAT);
+    step_locals(step, "LOCAL_BLOCKS", 3, (int64_t)blocks * t->block_k, FLOAT);
 }
 
 static void add_products(struct kernel_step *step, const struct engine *engine)
@@ -238,10 +254,18 @@ static struct kernel_step gradients_step(const struct engine *engine, const stru
     };
 
     rows.desc.value_dim = walk_columns(problem);
-    step = chunk_step(&rows, t, channels ? FILE_chunk_gradients : FILE_scalar_gradients);
+    step = chunk_step(&rows, t,
+                      !channels        ? FILE_scalar_gradients
+                      : engine != NULL ? FILE_channel_gradients
+                                       : FILE_chunk_gradients);
     step_replace(&step, "COLUMNS", rows.desc.value_dim);
     step_constants(&step, constants, sizeof constants / sizeof *constants);
-    (channels ? add_channel_locals : add_scalar_locals)(&step, engine, problem, t);
+    if (!channels)
+        add_scalar_locals(&step, engine, problem, t);
+    else if (engine != NULL)
+        add_block_locals(&step, engine, problem, t);
+    else
+        add_channel_locals(&step, problem, t);
     add_products(&step, engine);
     return step;
 }
@@ -254,31 +278,36 @@ static int gradients_fit(const struct device_facts *facts, const struct engine *
     return step_fits(&step, facts->device) == CLATTN_SUCCESS;
 }
 
-/* The tiles of an engine's sub-groups are whole. */
+/* The tiles of an engine's sub-groups are whole, and a work-item loads the same channels of all value columns. */
 static int engine_has(const struct engine *engine, const struct chunk_backward_tiles *t)
 {
-    return engine == NULL || (t->group % engine->lanes == 0 && t->block_v % MATRIX_TILE == 0 &&
-                              t->block_k % (t->group / engine->lanes * MATRIX_TILE) == 0);
+    enum { VEC = 4 };
+
+    return engine == NULL ||
+           (t->group % engine->lanes == 0 && t->block_v % MATRIX_TILE == 0 &&
+            t->block_k % (t->group / engine->lanes * MATRIX_TILE) == 0 && t->group % (t->block_k / VEC) == 0);
 }
 
-/* An engine's group has two sub-groups; where sums of rows of 64 stay in registers, one for each tile of channels. */
-static int default_group(const struct device_facts *facts, const struct engine *engine, const struct problem *problem,
+/* An engine's group has a sub-group for each tile of channels, whose sums of rows of 64 stay in registers. */
+static int default_group(const struct device_facts *facts, const struct engine *engine,
                          const struct chunk_backward_tiles *t)
 {
-    enum { LANES = 64, SUB_GROUPS = 2, MOST_SUB_GROUPS = 4 };
-    const int scalar = problem_decay(problem) != DECAY_CHANNEL;
+    enum { LANES = 64, MOST_SUB_GROUPS = 4 };
 
     if (engine != NULL)
-        return engine->lanes * (scalar ? lower(MOST_SUB_GROUPS, t->block_k / MATRIX_TILE) : SUB_GROUPS);
+        return engine->lanes * lower(MOST_SUB_GROUPS, t->block_k / MATRIX_TILE);
     return is_serial(facts) ? 1 : lower(LANES, power_of_two_below(facts->most_group));
 }
 
-/* The rows of a chunk. By channels a work-item has all rows in registers. */
+/* The rows of a chunk. A work-item of chunk_gradients has all rows in registers; so have sub-groups of channel_gradients
+ * the sums of all rows, which of low rank are four. */
 static int default_chunk(const struct device_facts *facts, const struct engine *engine, const struct problem *problem)
 {
-    if (problem_decay(problem) != DECAY_CHANNEL)
-        return engine != NULL ? 64 : 32;
-    return is_low_rank(problem) && (engine != NULL || !is_serial(facts)) ? 16 : 32;
+    const int by_channels = problem_decay(problem) == DECAY_CHANNEL, four_sums = by_channels && is_low_rank(problem);
+
+    if (engine != NULL)
+        return four_sums ? 32 : 64;
+    return four_sums && !is_serial(facts) ? 16 : 32;
 }
 
 /* The width of slices of columns: at most `most`, and as even as units let them be. */
@@ -303,7 +332,7 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
     default_to(&t->block_v, even_slices(columns, serial ? 144 : engine != NULL ? 64 : 16, unit_v));
     t->block_k = lower(t->block_k, round_up(problem->desc.key_dim, unit_k));
     t->block_v = lower(t->block_v, round_up(columns, unit_v));
-    default_to(&t->group, default_group(facts, engine, problem, t));
+    default_to(&t->group, default_group(facts, engine, t));
     while (!gradients_fit(facts, engine, problem, t)) {
         if (t->block_v > 2 * unit_v)
             t->block_v = round_up(t->block_v / 2, unit_v);
@@ -314,7 +343,7 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
         else
             return CLATTN_UNSUPPORTED;
         if (given_group == 0)
-            t->group = default_group(facts, engine, problem, t);
+            t->group = default_group(facts, engine, t);
     }
     return engine_has(engine, t) && (t->group == 1) == serial && (size_t)t->group <= facts->device->info.max_work_group
                ? CLATTN_SUCCESS
