@@ -561,6 +561,8 @@ static void check_layer(clattn_rule rule)
     char what[64];
 
     snprintf(what, sizeof what, "a layer of %s", rule_get(rule)->name);
+    if (rule_get(rule)->erase != ERASE_NONE) /* as in the models: what is erased with longer keys grows */
+        desc.flags |= CLATTN_QK_L2NORM;
     make_step(&mixer, &desc);
     for (size_t i = 0; i < sizeof read / sizeof *read; i++) {
         conv.value_dim = read[i] == CLATTN_V ? VALUE : KEY;
