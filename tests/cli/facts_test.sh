@@ -53,6 +53,13 @@ grep -q "spans of 3 tokens, value tile 32," "$folder/plan.9" && grep -q "spans o
 CLATTN_SELF_TEST=1 CLATTN_DEVICE_FACTS=$facts/rdna2.json "$clattn" run path_attn --option carry=on -i "$folder/carried" -o "$folder/out" -d "$device" -v 2>"$folder/plan" >&2
 grep -q "^solver path_decode" "$folder/plan" || fail "$(cat "$folder/plan")"
 
+# The self-test has more than a few tokens of mesa_net, of which a single one's output may be mostly the rounding of its solved query:
+# here five were above the bound, and the only solver of mode recurrent was refused
+set -- --option qk_l2norm=on --option reversed=on --option gate_map=softplus --option beta_map=sigmoid
+"$clattn" make-input mesa_net -t bf16 --gate-dtype bf16 -s B=1,T=9,H=1,K=32,V=64 "$@" -o "$folder/solved"
+CLATTN_CACHE_DIR="" CLATTN_SELF_TEST=1 "$clattn" run mesa_net -m recurrent "$@" -i "$folder/solved" -o "$folder/out" -d "$device" >&2 ||
+    fail "mesa_net in bf16: the self-test refuses mesa_tokens"
+
 # A device that leaves a kernel's loops after some turns (llvmpipe): a sequence goes through in several launches, to the bit what one
 # launch computes; and where a launch could not finish a token, the line that refuses has the number
 few_turns() { echo "{\"type\":\"cpu\",\"local_memory\":1048576,\"loop_turns\":$1}" >"$folder/turns.json"; }

@@ -102,8 +102,10 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
 
 static struct reach reach(const struct problem *problem, const void *shape)
 {
+    enum { TOKENS = 16 }; /* x is rounded to the operands' type: k x of one token may be small beside that */
+
     (void)problem, (void)shape;
-    return (struct reach){.chunk = 1, .parts = 1, .reported = 1};
+    return (struct reach){.chunk = 1, .parts = TOKENS, .reported = 1};
 }
 
 static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
