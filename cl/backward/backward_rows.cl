@@ -26,6 +26,16 @@ WORD float stream_sum(global const float *part, int stream, int n)
     return sum;
 }
 
+/* A number of each row, of which the groups of engine_gradients that share a chunk have left a part each */
+WORD float numbers_sum(global const float *numbers, long row)
+{
+    float sum = 0;
+
+    for (int part = 0; part < NUMBER_PARTS; part++)
+        sum += numbers[part * (long)get_num_groups(0) * PADDED * HEADS + row];
+    return sum;
+}
+
 /* dy by a row as it turned to that by the row as it was. `turned` has KP floats. */
 WORD void turn_back(float *dy, local float *turned, long t)
 {
@@ -119,7 +129,7 @@ WORD float strength_back(float strength, float gradient)
     X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global const data_t, d_o) \
     X(global const out_t, raw) X(global const float, a_log) X(global const float, bias) \
     X(global const gate_t, beta) X(global const erase_t, p) X(global const gate_t, u) X(global const int, position) \
-    X(global const int, cu) X(global const float, parts) X(global const float, flows) X(global float, shares) \
+    X(global const int, cu) X(global const float, parts) X(global const float, flows) X(global const float, betas) X(global float, shares) \
     X(global data_t, d_q) X(global data_t, d_k) X(global data_t, d_p) X(global out_t, d_g) X(global out_t, d_beta) \
     X(global out_t, d_b) X(global data_t, d_e)
 /* clang-format on */
@@ -179,8 +189,8 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
             int n = channel_of(l);
             float key = stream_sum(part, STREAM_KEY, n);
             by_strength += rows_k[n] * key;
-            dk[l] += strength * key;
-            if (ERASES) {
+            dk[l] += (NARROW ? 1 : strength) * key;
+            if (ERASES && !(NARROW && ERASE_IS_KEY)) {
                 float erase = stream_sum(part, STREAM_ERASE, n);
                 if (ERASE_IS_KEY)
                     dk[l] += erase;
@@ -205,6 +215,8 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
             }
         }
         if (HAS_beta) {
+            if (HAS_betas)
+                by_strength = LANE == 0 ? numbers_sum(betas + betas_at.x, number_of_row(at, i, span)) : 0.0f;
             by_strength = strength_back(strength, lanes_total(sums, by_strength));
             biases += BETA_MAP == BETA_SOFTPLUS ? by_strength : 0.0f;
             for_each(j, 1)
@@ -213,7 +225,7 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
         }
         if (FLOWS) {
             for_each(j, HAS_flows && is_first ? READS : 0)
-                all_flow += flows[flows_at.x + i * HEADS * READS + head_of_read(at, j)];
+                all_flow += numbers_sum(flows + flows_at.x, i * HEADS * READS + head_of_read(at, j));
             for (int l = 0; l < KL * !HAS_flows; l++) {
                 int n = channel_of(l);
                 float gradient = is_first ? stream_sum(part, STREAM_FLOW, n) : 0, x = 0;
@@ -274,7 +286,7 @@ backward_rows(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int sp
                     share[max(AT_BONUS, 0) + n] =
                         r * rows_q[n] * rows_k[n] + (read > 0 ? share[max(AT_BONUS, 0) + n] : 0.0f);
 #endif
-                own[l] *= scale;
+                own[l] *= NARROW ? 1 : scale; /* engine_gradients has scaled it */
                 dq[l] += own[l];
             }
             if (READS > 1 && is_given(d_q))

@@ -20,7 +20,7 @@
 #define TENSORS(X) \
     X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
     X(global const data_t, p) X(global const data_t, e) X(global const float, den) X(global const int, cu) \
-    X(global const int, slots) X(global state_t, snapshots) X(global const uint, records) \
+    X(global const int, slots) X(global snapshot_t, snapshots) X(global const uint, records) \
     X(global const uint, rows) X(global float, segments) X(global float, kept)
 #define OPTIONALS(X) \
     X(global const state_t, initial) X(global state_t, final)
@@ -197,8 +197,8 @@ scan_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int 
         if (NT > 1)
             state_write(m, S, X, D, NT - 1, staged, write_lane, factors + WRITE_FACTORS);
         if (SNAPSHOTS)
-            state_tiles_store(m, S, snapshot_of(snapshots, snapshots_at, sequence, every, segment_row + row + CHUNK),
-                              c0, channel0, STATE_VK);
+            snapshot_tiles_store(m, S, snapshot_of(snapshots, snapshots_at, sequence, every, segment_row + row + CHUNK),
+                                 c0, channel0, STATE_VK);
 
         if (CHANNELS_SHARED)
             engine_sync(COMPUTE_LANES); /* 1: all have loaded the values, whose place the output takes */

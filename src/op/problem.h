@@ -24,6 +24,7 @@ struct problem {
                           * rows at once */
     int states_in_order; /* the states on the way of packed sequences follow each other in the order of rows, each
                           * sequence's from the whole interval in which it begins; else each has as many */
+    int states_narrow;   /* the states on the way are in dtype, which scan_matrix.cl alone leaves; the others in f32 */
     int leaves_erased; /* what a row erases is left beside the outputs: p^T S of the state that it meets, or of low rank
                           * a^T S, times scale, rows of V floats */
 };

@@ -33,5 +33,7 @@ void add_rope_angles(struct kernel_step *step, const clattn_plan_desc *desc);
 void add_gating(struct kernel_step *step, const clattn_plan_desc *desc);
 /* Solvers that only other solvers use. They are not in solver_list. */
 extern const struct solver solver_stabilize, solver_read_state, solver_append, solver_convert;
+/* Of the list, what others ask for by name. */
+extern const struct solver solver_matrix_scan;
 
 #endif

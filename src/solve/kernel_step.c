@@ -127,6 +127,8 @@ static void add_states(struct kernel_step *step, const struct problem *problem)
     };
 
     step_constants(step, numbers, sizeof numbers / sizeof *numbers);
+    if (problem->states_narrow)
+        step_constant(step, "STATES_NARROW", 1);
 }
 
 /* The maps that are applied to queries, keys and gates when they are read. */

@@ -9,8 +9,8 @@
  *            gives the gradient of each row's written value. It leaves S' after each chunk
  *
  * Then the gradients of all chunks are independent of each other (chunk_gradients, on a matrix engine channel_gradients;
- * scalar_gradients where a row has one log-decay or none), and the kernels of cl/backward take them back to the operands.
- * matrix_backward multiplies on a matrix engine. */
+ * scalar_gradients or engine_gradients where a row has one log-decay or none), and the kernels of cl/backward take them
+ * back to the operands. matrix_backward multiplies on a matrix engine. */
 #include "solve/around.h"
 #include "solve/backward/gradients.h"
 #include "solve/backward/spans.h"
@@ -31,6 +31,7 @@ enum chunk_kernel {
     KERNEL_OPEN,
     KERNEL_KEEP,
     KERNEL_DIVIDE,
+    KERNEL_WRITTEN,
     KERNEL_GRADIENTS,
     KERNEL_CLOSE,
     KERNEL_VALUES,
@@ -42,6 +43,8 @@ struct chunk_backward_shape {
     struct kernel_step steps[KERNELS], rows, sums;
     int shares, streams, pitch;
     int leaves;                    /* the walks leave what rows erase */
+    int narrow;                    /* the walks leave everything in dtype, for engine_gradients.cl */
+    int direct;                    /* that kernel's rows are the operands' gradients */
     int64_t span;                  /* rows; 0: all at once */
     struct problem part, down, up; /* the problem of a span, and its walks */
 };
@@ -115,7 +118,7 @@ static struct state_tile row_tile(const struct device_facts *facts, const struct
 }
 
 static struct kernel_step chunk_step(const struct problem *problem, const struct chunk_backward_tiles *tiles,
-                                     enum embedded_file file)
+                                     enum embedded_file file, int narrow)
 {
     const struct state_tile t = tile_of(tiles);
     const struct state_sizes sizes = state_sizes(problem, &t);
@@ -139,6 +142,7 @@ static struct kernel_step chunk_step(const struct problem *problem, const struct
         {"COLUMNS", walk_columns(problem)},
         {"READS", problem_reads(problem)},
         {"READ_TILED", (problem->desc.flags & CLATTN_HEADS_TILED) != 0},
+        {"NARROW", narrow},
     };
 
     step.eps = problem_normalized(problem) ? problem_eps(problem) : 0;
@@ -257,7 +261,8 @@ static struct kernel_step gradients_step(const struct engine *engine, const stru
     step = chunk_step(&rows, t,
                       !channels        ? FILE_scalar_gradients
                       : engine != NULL ? FILE_channel_gradients
-                                       : FILE_chunk_gradients);
+                                       : FILE_chunk_gradients,
+                      0);
     step_replace(&step, "COLUMNS", rows.desc.value_dim);
     step_constants(&step, constants, sizeof constants / sizeof *constants);
     if (!channels)
@@ -268,6 +273,114 @@ static struct kernel_step gradients_step(const struct engine *engine, const stru
         add_channel_locals(&step, problem, t);
     add_products(&step, engine);
     return step;
+}
+
+/* ---- engine_gradients.cl ----------------------------------------------------------------------------------------- */
+
+/* Whether the walks may leave everything in dtype for engine_gradients.cl. Its engines copy to local memory past
+ * registers. */
+static int can_be_narrow(const struct engine *engine, const struct problem *problem)
+{
+    enum { CHANNELS = 64, COLUMNS = 32 };
+    const enum erase erase = problem->rule->erase;
+
+    return engine != NULL && engine->words == FILE_engine_nvidia && problem_decay(problem) != DECAY_CHANNEL &&
+           problem_reads(problem) == 1 && !problem_normalized(problem) && !problem_stabilized(problem) &&
+           (erase == ERASE_NONE ||
+            ((erase == ERASE_KEY || erase == ERASE_OPERAND) && problem->rule->order == DECAY_FIRST)) &&
+           problem->desc.key_dim % CHANNELS == 0 && problem->desc.value_dim % COLUMNS == 0;
+}
+
+static int has_betas(const struct problem *problem)
+{
+    return problem->rule->write != WRITE_VALUE;
+}
+
+/* Whether the rows are the operands', without maps and each of one head, and so are their gradients. */
+static int is_direct(const struct problem *problem)
+{
+    static const clattn_operand_id rows[] = {CLATTN_Q, CLATTN_K, CLATTN_P};
+    const clattn_plan_desc *desc = &problem->desc;
+    const uint64_t maps = CLATTN_QK_L2NORM | CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS | CLATTN_GATE_PER_HEAD;
+    int adds =
+        problem_adds(problem, problem->rule->gate) || problem_adds(problem, write_operand(problem->rule->write)->id);
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        adds |= problem_adds(problem, rows[i]);
+    return !adds && desc->qk_heads == problem_work_heads(problem) && !(desc->flags & maps) && desc->feature_map == 0 &&
+           desc->rope_dim == 0 && problem_gate_map(problem) == 0 && desc->beta_map == 0 &&
+           problem->rule->write != WRITE_EXP;
+}
+
+/* Three units of rows and of states, weights, and numbers of rows. */
+static struct kernel_step engine_step(const struct engine *engine, const struct problem *problem,
+                                      const struct chunk_backward_tiles *t, int pitch)
+{
+    enum { HALF = 2, PAD = 8, STAGES = 3, ROW_NUMBERS = 6, DOTS = 2, REGISTERS = 128 };
+    const struct gradients_sizes s = gradients_sizes(engine, problem, t);
+    const int tiles = t->chunk / MATRIX_TILE;
+    struct kernel_step step = chunk_step(problem, t, FILE_engine_gradients, 1);
+    const struct number constants[] = {
+        {"DIRECT", is_direct(problem)},
+        {"FLOWS", flows_apart(problem, 1)},
+        {"STREAMS", 2 + (problem->rule->erase == ERASE_OPERAND)},
+        {"PITCH", pitch},
+        {"STAGES", STAGES},
+        {"HEADS", problem_work_heads(problem)},
+    };
+
+    step_constants(&step, constants, sizeof constants / sizeof *constants);
+    step_local(&step, "LOCAL_WEIGHTS", s.pair, HALF);
+    step.local_bytes += (size_t)(STAGES * (2 * s.value_rows + s.states) * HALF);
+    step_local(&step, "LOCAL_ROW_NUMBERS",
+               (ROW_NUMBERS + DOTS * t->group / engine->lanes) * t->chunk + problem->desc.value_dim + t->block_k +
+                   tiles * tiles,
+               FLOAT);
+    if (engine->registers > 0) {
+        step.registers = REGISTERS;
+        step_constant(&step, "BOUND_REGISTERS", REGISTERS);
+    }
+    add_products(&step, engine);
+    step_copies(&step, engine);
+    return step;
+}
+
+/* A sub-group has a tile of channels. */
+static int is_narrow(const struct device_facts *facts, const struct engine *engine, const struct problem *problem,
+                     const struct chunk_backward_tiles *t)
+{
+    struct problem down, up;
+    struct kernel_step step;
+
+    if (!can_be_narrow(engine, problem) || t->group != t->block_k / MATRIX_TILE * engine->lanes ||
+        problem->desc.key_dim % t->block_k != 0 || problem->desc.value_dim % t->block_v != 0 ||
+        problem->desc.value_dim < 2 * t->block_v)
+        return 0;
+    down = walk_down_problem(problem, t->chunk, 1);
+    up = walk_up_problem(problem, t->chunk);
+    walk_is_narrow(&down, problem);
+    walk_is_narrow(&up, problem);
+    step = engine_step(engine, problem, t, 0);
+    return step_fits(&step, facts->device) == CLATTN_SUCCESS && solver_can(&solver_matrix_scan, facts, &down) &&
+           solver_can(&solver_matrix_scan, facts, &up);
+}
+
+/* Tiles for engine_gradients.cl, if what is open of them can be chosen so. */
+static int choose_narrow(const struct device_facts *facts, const struct engine *engine, const struct problem *problem,
+                         struct chunk_backward_tiles *t)
+{
+    struct chunk_backward_tiles narrow = *t;
+
+    if (!can_be_narrow(engine, problem))
+        return 0;
+    default_to(&narrow.chunk, 64);
+    default_to(&narrow.block_k, 64);
+    default_to(&narrow.block_v, MATRIX_TILE);
+    default_to(&narrow.group, narrow.block_k / MATRIX_TILE * engine->lanes);
+    if (!is_narrow(facts, engine, problem, &narrow))
+        return 0;
+    *t = narrow;
+    return 1;
 }
 
 static int gradients_fit(const struct device_facts *facts, const struct engine *engine, const struct problem *problem,
@@ -327,6 +440,8 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
     const int given_group = t->group, scalar = problem_decay(problem) != DECAY_CHANNEL;
     const int64_t columns = walk_columns(problem);
 
+    if (choose_narrow(facts, engine, problem, t))
+        return CLATTN_SUCCESS;
     default_to(&t->chunk, default_chunk(facts, engine, problem));
     default_to(&t->block_k, scalar && !serial && engine == NULL ? 32 : 64); /* local memory has the sums */
     default_to(&t->block_v, even_slices(columns, serial ? 144 : engine != NULL ? 64 : 16, unit_v));
@@ -361,9 +476,9 @@ static int64_t span_of(const struct problem *problem, int chunk)
 static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, const void *tiles, void *shape)
 {
-    static const enum embedded_file files[KERNELS] = {FILE_pad_cuts,   FILE_pad_rows,    FILE_pad_states,
-                                                      FILE_pad_states, FILE_divide_rows, FILE_chunk_gradients,
-                                                      FILE_pad_states, FILE_close_values};
+    static const enum embedded_file files[KERNELS] = {FILE_pad_cuts,        FILE_pad_rows,    FILE_pad_states,
+                                                      FILE_pad_states,      FILE_divide_rows, FILE_write_rows,
+                                                      FILE_chunk_gradients, FILE_pad_states,  FILE_close_values};
     /* Nothing reads the walk down of a rule that does not erase. Kernels of matrix engines write outputs all the same. */
     const int is_read = erases(problem) || facts->engine != NULL;
     struct chunk_backward_shape *s = shape;
@@ -372,23 +487,33 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     struct state_tile row;
 
     s->tiles = *(const struct chunk_backward_tiles *)tiles;
+    s->narrow = is_narrow(facts, engine_for(solver, facts), problem, &s->tiles);
+    s->direct = s->narrow && is_direct(problem);
     s->leaves = is_serial(facts) && facts->engine == NULL && erases(problem);
     others = s->tiles;
     if (is_serial(facts))
         others.group = 1;
     row = row_tile(facts, problem, &others);
     s->pitch = row.block_k;
-    s->streams = stream_count(problem, 1);
+    s->streams = s->narrow ? 2 + (problem->rule->erase == ERASE_OPERAND) : stream_count(problem, 1);
     s->shares = add_shares(problem, &counted);
     for (int kernel = 0; kernel < KERNELS; kernel++)
         if (kernel != KERNEL_GRADIENTS)
-            s->steps[kernel] = chunk_step(problem, &others, files[kernel]);
+            s->steps[kernel] = chunk_step(problem, &others, files[kernel], s->narrow);
     step_constant(&s->steps[KERNEL_ROWS_IN], "LEAVES_ERASED", s->leaves);
     step_constant(&s->steps[KERNEL_OPEN], "MODE", 0);
     step_constant(&s->steps[KERNEL_KEEP], "MODE", 1);
     step_constant(&s->steps[KERNEL_CLOSE], "MODE", 2);
-    s->steps[KERNEL_GRADIENTS] = gradients_step(engine_for(solver, facts), problem, &s->tiles, s->pitch);
+    s->steps[KERNEL_GRADIENTS] =
+        (s->narrow ? engine_step : gradients_step)(engine_for(solver, facts), problem, &s->tiles, s->pitch);
+    step_constant(&s->steps[KERNEL_VALUES], "DIRECT", s->direct);
+    step_constant(&s->steps[KERNEL_VALUES], "NUMBER_PARTS", problem->desc.key_dim / s->tiles.block_k);
     s->rows = gradient_step(FILE_backward_rows, problem, &row, s->tiles.chunk);
+    if (s->narrow) {
+        step_replace(&s->rows, "NARROW", 1);
+        step_replace(&s->rows, "NUMBER_PARTS", problem->desc.key_dim / s->tiles.block_k);
+        step_replace(&s->rows, "STREAMS", s->streams);
+    }
     s->sums = gradient_step(FILE_backward_sums, problem, &row, s->tiles.chunk);
     s->part = *problem;
     s->span = span_of(problem, s->tiles.chunk);
@@ -396,6 +521,10 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
         s->part.desc.seq_len = s->span / problem->desc.steps;
     s->down = walk_down_problem(&s->part, s->tiles.chunk, is_read);
     s->up = walk_up_problem(&s->part, s->tiles.chunk);
+    if (s->narrow) {
+        walk_is_narrow(&s->down, problem);
+        walk_is_narrow(&s->up, problem);
+    }
     if (s->leaves) {
         walk_leaves_erased(&s->down, problem);
         walk_leaves_erased(&s->up, problem);
@@ -418,6 +547,12 @@ static int has_gradient(struct builder *b, clattn_operand_id id)
     return build_operand(b, gradient_of(id)) != IR_NONE;
 }
 
+/* The type of what the walks leave but for the states of whole sequences. */
+static clattn_dtype left_type(const struct problem *problem, const struct chunk_backward_shape *s)
+{
+    return s->narrow ? problem->desc.dtype : CLATTN_F32;
+}
+
 /* The rows that the walks read. */
 static void add_rows_in(const struct walks *w, const struct chunk_backward_shape *s)
 {
@@ -437,17 +572,18 @@ static void add_rows_in(const struct walks *w, const struct chunk_backward_shape
     add_rows(w, "rows_n", desc->dtype, K, erase);
     add_rows(w, "logs", CLATTN_F32, decay == DECAY_CHANNEL ? K : 1, decay != DECAY_NONE);
     add_rows(w, "strengths", CLATTN_F32, 1, has_strength(problem));
-    add_rows(w, s->leaves ? "erased" : "read", CLATTN_F32, V, erase || !(s->down.desc.flags & CLATTN_NONCAUSAL));
+    add_rows(w, s->leaves ? "erased" : "read", left_type(w->problem, s), V,
+             erase || !(s->down.desc.flags & CLATTN_NONCAUSAL));
     if (s->leaves)
         bind_rows(w, "read", "erased", 1);
 }
 
 /* What the walk up leaves. */
-static void add_rows_written(const struct walks *w)
+static void add_rows_written(const struct walks *w, const struct chunk_backward_shape *s)
 {
     const int64_t V = walk_columns(w->problem);
 
-    add_rows(w, "written", CLATTN_F32, V, 1);
+    add_rows(w, "written", left_type(w->problem, s), V, 1);
     add_rows(w, "low", CLATTN_F32, V, is_low_rank(w->problem));
 }
 
@@ -455,14 +591,16 @@ static void add_rows_written(const struct walks *w)
 static void add_rows_out(const struct walks *w, const struct chunk_backward_shape *s)
 {
     const ir_expression chunks = build_binary(w->b, IR_DIVIDE, w->rows, build_constant(w->b, w->chunk));
+    const int64_t parts = s->narrow ? w->problem->desc.key_dim / s->tiles.block_k : 1; /* of numbers of rows */
 
     if (!s->leaves)
-        add_rows_written(w);
-    add_rows(w, "parts", CLATTN_F32, (int64_t)s->streams * s->pitch, 1);
-    add_rows(w, "flows", CLATTN_F32, 1, flows_apart(w->problem, 1));
+        add_rows_written(w, s);
+    add_rows(w, "parts", CLATTN_F32, (int64_t)s->streams * s->pitch, !s->direct);
+    add_rows(w, "flows", CLATTN_F32, parts, flows_apart(w->problem, 1));
+    add_rows(w, "betas", CLATTN_F32, parts, s->narrow && has_betas(w->problem));
     add_rows(w, "shares", CLATTN_F32, s->shares, s->shares > 0);
-    add_state_rows(w, "down", w->most_slots, chunks, 1);
-    add_state_rows(w, "up", w->most_slots, chunks, 1);
+    add_state_rows(w, "down", left_type(w->problem, s), w->most_slots, chunks, 1);
+    add_state_rows(w, "up", left_type(w->problem, s), w->most_slots, chunks, 1);
 }
 
 /* The states of sequences at the ends of the span. Where sequences are cut into spans all of them are needed. */
@@ -473,11 +611,11 @@ static void add_states(const struct walks *w, const struct chunk_backward_shape 
     const ir_expression one = build_constant(w->b, 1);
     const int cut = s->span != 0;
 
-    add_state_rows(w, "begins", sequences, one,
+    add_state_rows(w, "begins", CLATTN_F32, sequences, one,
                    cut || build_bound(w->b, "initial") != IR_NONE || build_bound(w->b, "initial_z") != IR_NONE);
-    add_state_rows(w, "ends", sequences, one,
+    add_state_rows(w, "ends", CLATTN_F32, sequences, one,
                    cut || has_gradient(w->b, CLATTN_STATE_OUT) || has_gradient(w->b, CLATTN_NORMALIZER_OUT));
-    add_state_rows(w, "ended", sequences, one,
+    add_state_rows(w, "ended", CLATTN_F32, sequences, one,
                    cut || has_gradient(w->b, CLATTN_STATE_IN) || has_gradient(w->b, CLATTN_NORMALIZER_IN));
 }
 
@@ -540,7 +678,7 @@ static clattn_status add_gradients(const struct walks *w, const struct span *spa
     int cuts;
 
     if (s->leaves)
-        add_rows_written(w);
+        add_rows_written(w, s);
     cuts = add_begin(w, span, s);
     add_rows_out(w, s);
     build_number(b, "span", w->rows);
@@ -552,11 +690,19 @@ static clattn_status add_gradients(const struct walks *w, const struct span *spa
     TRY(walk_up(w, cuts, "rows_k", "written", 1));
     if (is_low_rank(w->problem) && !s->leaves)
         TRY(walk_up(w, cuts, "rows_n", "low", 0));
-    build_kernel(b, &s->steps[KERNEL_GRADIENTS], chunks);
+    if (s->narrow && erases(w->problem))
+        build_kernel(b, &s->steps[KERNEL_WRITTEN], chunks);
+    if (s->narrow)
+        build_kernel(
+            b, &s->steps[KERNEL_GRADIENTS],
+            (struct grid3){build_times(b, w->slots, heads * (w->problem->desc.key_dim / s->tiles.block_k)), 1, 1});
+    else
+        build_kernel(b, &s->steps[KERNEL_GRADIENTS], chunks);
     if (build_bound(b, "ended") != IR_NONE)
         span_outer_kernel(span, b, &s->steps[KERNEL_CLOSE], (struct grid3){build_length(b, IR_SEQUENCES), chunks.y, 1});
     build_kernel(b, &s->steps[KERNEL_VALUES], (struct grid3){w->slots, heads, 1});
-    build_kernel(b, &s->rows, (struct grid3){w->slots, lower(heads, w->problem->desc.qk_heads), s->tiles.chunk});
+    if (!s->direct)
+        build_kernel(b, &s->rows, (struct grid3){w->slots, lower(heads, w->problem->desc.qk_heads), s->tiles.chunk});
     if (s->shares > 0)
         build_kernel(b, &s->sums, (struct grid3){build_constant(b, heads), 1, 1});
     return CLATTN_SUCCESS;

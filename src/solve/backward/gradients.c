@@ -127,6 +127,8 @@ static void add_constants(struct kernel_step *step, const struct problem *proble
         {"ERASE_IS_OPERAND", rule->erase == ERASE_OPERAND},
         {"EXP_STRENGTH", rule->write == WRITE_EXP},
         {"ROPE", desc->rope_dim != 0},
+        {"NARROW", 0},
+        {"NUMBER_PARTS", 1},
     };
 
     step_constants(step, numbers, sizeof numbers / sizeof *numbers);
@@ -210,5 +212,6 @@ void bind_gradients(struct builder *b, const struct problem *problem)
                    gradients[i].id != NO_OPERAND ? build_operand(b, gradient_of(gradients[i].id)) : IR_NONE);
     build_bind(b, "raw", build_operand(b, rule->gate));
     build_bind(b, "flows", IR_NONE);
+    build_bind(b, "betas", IR_NONE);
     build_bind(b, "initial_z", build_operand(b, CLATTN_NORMALIZER_IN));
 }

@@ -1,6 +1,8 @@
 /* The two walks of the backward pass in chunks, for which other solvers of the list are children. */
 #include "solve/backward/walks.h"
 
+#include "solve/around.h"
+
 #include "solve/state_words.h"
 
 int is_packed(const struct problem *problem)
@@ -134,6 +136,12 @@ struct problem walk_up_problem(const struct problem *problem, int chunk)
     return walk_problem(problem, rule_up(problem), chunk, CLATTN_REVERSED, problem->desc.scale);
 }
 
+void walk_is_narrow(struct problem *walk, const struct problem *problem)
+{
+    walk->states_narrow = 1;
+    walk->types[CLATTN_O] = problem->desc.dtype;
+}
+
 void walk_leaves_erased(struct problem *walk, const struct problem *problem)
 {
     walk->leaves_erased = 1;
@@ -175,7 +183,8 @@ void add_rows(const struct walks *w, const char *name, clattn_dtype type, int64_
     build_bind(w->b, name, rows);
 }
 
-void add_state_rows(const struct walks *w, const char *name, int64_t count, ir_expression of_one, int wanted)
+void add_state_rows(const struct walks *w, const char *name, clattn_dtype type, int64_t count, ir_expression of_one,
+                    int wanted)
 {
     const clattn_plan_desc *desc = &w->problem->desc;
     const int64_t heads = walk_heads(w->problem), state = desc->key_dim * walk_columns(w->problem);
@@ -184,7 +193,7 @@ void add_state_rows(const struct walks *w, const char *name, int64_t count, ir_e
     int states = IR_NONE;
 
     if (wanted)
-        states = build_scratch_of(w->b, name, CLATTN_F32, count * heads * state, strides);
+        states = build_scratch_of(w->b, name, type, count * heads * state, strides);
     build_bind(w->b, name, states);
 }
 
@@ -239,7 +248,7 @@ static clattn_status add_walk(const struct walks *w, const struct problem *walk,
     for (size_t i = 0; i < count; i++)
         build_bind(b, bindings[i].name, bindings[i].tensor);
     b->lengths = lengths;
-    status = build_problem(b, walk);
+    status = walk->states_narrow ? build_child(b, &solver_matrix_scan, walk) : build_problem(b, walk);
     b->lengths = outside;
     b->name_count = names;
     return status;

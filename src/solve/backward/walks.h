@@ -30,6 +30,8 @@ struct walks {
  * is in the rows. */
 struct problem walk_down_problem(const struct problem *problem, int chunk, int is_read);
 struct problem walk_up_problem(const struct problem *problem, int chunk);
+/* The same walks where they leave states and outputs in dtype, which only matrix_scan does. */
+void walk_is_narrow(struct problem *walk, const struct problem *problem);
 /* The same walks where they leave what rows erase, and are read only if nothing else gives the gradient of values. */
 void walk_leaves_erased(struct problem *walk, const struct problem *problem);
 
@@ -39,7 +41,8 @@ struct walks walks_of(struct builder *b, const struct problem *problem, int chun
  * the name to them. wanted 0: the name is bound to nothing. */
 void add_rows(const struct walks *w, const char *name, clattn_dtype type, int64_t width, int wanted);
 /* The same for states, [slot or sequence][head][V][K], of which so many are for a sequence. */
-void add_state_rows(const struct walks *w, const char *name, int64_t count, ir_expression of_one, int wanted);
+void add_state_rows(const struct walks *w, const char *name, clattn_dtype type, int64_t count, ir_expression of_one,
+                    int wanted);
 /* Binds a name to the rows of another that are so many rows later. */
 void bind_rows(const struct walks *w, const char *name, const char *of, int later);
 /* Adds the steps of a walk. cuts: where packed sequences begin among the rows. to_end: it leaves the states after whole
