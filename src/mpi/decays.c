@@ -82,9 +82,9 @@ clattn_status decays_share(struct decays *decays)
         return CLATTN_SUCCESS;
     for (int h = 0; h < HALVES; h++) {
         halves_place(halves, HALVES * context->rank + h, &first, &count);
-        sum_rows(decays, (const float *)g->own, halves->part->count, first - halves->part->first, count,
+        sum_rows(decays, (const float *)(const void *)g->own, halves->part->count, first - halves->part->first, count,
                  decays->own + h * row);
-        sum_up(decays, (const float *)g->of[h], halves->half[h].count, decays->up_to[h]);
+        sum_up(decays, (const float *)(const void *)g->of[h], halves->half[h].count, decays->up_to[h]);
     }
     return note_mpi(context,
                     MPI_Allgather(decays->own, (int)(HALVES * row), MPI_FLOAT, decays->totals, (int)(HALVES * row),
