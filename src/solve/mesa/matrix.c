@@ -35,11 +35,13 @@ static int channels_fit(const struct engine *engine, const struct problem *probl
     return problem->desc.key_dim <= (engine->key_split > 1 ? MOST_OF_FEW : MOST);
 }
 
+/* Where query heads share a state, the walk writes states in the last read alone, and every read is solved with them. */
 static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
 {
     (void)solver;
     return facts->engine != NULL && rule_is_solved(problem->rule) && problem->desc.dtype != CLATTN_F32 &&
-           problem->desc.state_window == 0 && problem->desc.state_every == 0 && channels_fit(facts->engine, problem);
+           problem_reads(problem) == 1 && problem->desc.state_window == 0 && problem->desc.state_every == 0 &&
+           channels_fit(facts->engine, problem);
 }
 
 /* ---- Kernels ------------------------------------------------------------------------------------------------------
