@@ -69,9 +69,10 @@ WORD float state_close(engine_t m, local data_t *S, local data_t *dS, float deca
             float4 closed = decay * (float4)(low_of(ds.x), high_of(ds.x), low_of(ds.y), high_of(ds.y));
             if (ERASES)
                 closed += erased[c] * (float4)(eraser[n + i], eraser[n + i + 1], eraser[n + i + 2], eraser[n + i + 3]);
-            if (FLOWS)
-                sum += dot(closed, (float4)(low_of(s.x), high_of(s.x), low_of(s.y), high_of(s.y)));
             tile_put(closed, dS + at + i);
+            closed *= (float4)(low_of(s.x), high_of(s.x), low_of(s.y), high_of(s.y));
+            if (FLOWS)
+                sum += closed.x + closed.y + closed.z + closed.w;
         }
     }
     return sum;
