@@ -112,7 +112,7 @@ static void carries_state(const clattn_plan_desc *desc)
 
     if (turns(desc) && !(desc->flags & CLATTN_WITH_POSITION))
         return; /* the second part's tokens stand elsewhere */
-    if (desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL))
+    if (desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL | CLATTN_KEYS_BEFORE))
         return; /* the second part is the first, or the first reads it, too */
     make_and_run(&whole, desc);
     for (int i = 0; i < 2; i++) {
