@@ -112,7 +112,7 @@ static void carries_state(const clattn_plan_desc *desc)
 
     if (turns(desc) && !(desc->flags & CLATTN_WITH_POSITION))
         return; /* the second part's tokens stand elsewhere */
-    if (desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL | CLATTN_KEYS_BEFORE))
+    if (desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL))
         return; /* the second part is the first, or the first reads it, too */
     make_and_run(&whole, desc);
     for (int i = 0; i < 2; i++) {
@@ -148,7 +148,7 @@ static void ignores_future(const clattn_plan_desc *desc)
     struct check_tensors before, after, other, old, new;
     const struct test_slice past = {1, 1, 0, CUT};
 
-    if (desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL))
+    if (desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL | CLATTN_KEYS_BEFORE))
         return; /* what lies before is the future, or reads it */
     make_and_run(&before, desc);
     test_make(&after, desc, CHECK_GATES_USUAL, NULL);
